@@ -1,0 +1,51 @@
+import { z } from 'zod';
+
+/** What a process was told wrongly. The message names every problem at once and never repeats a value. */
+export class ConfigurationError extends Error {
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(
+      `the configuration has ${problems.length} problem(s):\n${problems.map((problem) => `  - ${problem}`).join('\n')}`,
+    );
+    this.name = 'ConfigurationError';
+    this.problems = problems;
+  }
+}
+
+/**
+ * Reads a process's configuration from its environment: one zod schema per process, keyed by variable name.
+ * An empty variable counts as absent. Throws {@link ConfigurationError} with every problem named.
+ */
+export function readConfig<T>(
+  schema: z.ZodType<T>,
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): T {
+  const given = Object.fromEntries(
+    Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''),
+  );
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) {
+    throw new ConfigurationError(
+      parsed.error.issues.map(
+        (issue) => `${issue.path.join('.') || 'configuration'}: ${issue.message}`,
+      ),
+    );
+  }
+  return parsed.data;
+}
+
+/** `a, b` → `['a','b']`; absent → `[]`. */
+export const commaList = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => part !== ''),
+  );
+
+export const logLevel = z
+  .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+  .default('info');

@@ -1,0 +1,137 @@
+import type { ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
+import type { JsonObject } from '#shared/kube/json.ts';
+import type { StepRecord } from './record.ts';
+import type { Instant } from './instant.ts';
+
+/** The record's compare-and-swap: the API server re-checks all three inside its own retry. */
+export interface AdvanceGuard {
+  readonly uid: string;
+  readonly generation: number;
+  /** The annotation's value as read; `null` where there was none. */
+  readonly previous: string | null;
+}
+
+/**
+ * The target's version this status was computed from. Where the same decision first advances the record, the executor
+ * continues from the version that write returned.
+ */
+export interface VersionGuard {
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+/** Deletion is authorised only by a record in force that names the victim. */
+export interface DeleteGuard {
+  readonly uid: string;
+  /** The key of the record that authorises it; the record's text must also hold the uid. */
+  readonly recordKey: string;
+}
+
+/** The other side takes no precondition, so the intent is recorded first and the send expires. */
+export interface IntentGuard {
+  readonly recordKey: string;
+  /** The executor refuses to send at or after this instant. */
+  readonly sendBy: Instant;
+}
+
+interface EffectByKind {
+  /** Writes this step's record (`null` clears it). */
+  advance: { readonly record: StepRecord | null; readonly guard: AdvanceGuard };
+  /** Merge patch of labels, annotations or other mutable fields. */
+  patchObject: {
+    readonly object: ObjectRef;
+    readonly patch: JsonObject;
+    readonly guard: VersionGuard;
+  };
+  /** Server-side apply of this step's own status fields on the target; the step's name is the field manager. */
+  applyStatus: { readonly status: JsonObject; readonly guard: VersionGuard };
+  /**
+   * Creates an object under a deterministic name. AlreadyExists is read and compared: it is ours when its controller,
+   * or where it has none by design its labels, are those of the manifest; anything else is refused.
+   */
+  createObject: {
+    readonly object: ObjectRef;
+    readonly manifest: JsonObject;
+    readonly guard: { readonly absent: true };
+  };
+  /** A Kubernetes Event about the target. Best effort; never counts as progress. */
+  emitEvent: {
+    readonly type: 'Normal' | 'Warning';
+    readonly reason: string;
+    readonly message: string;
+  };
+  deleteObject: { readonly object: ObjectRef; readonly guard: DeleteGuard };
+  /** A compare-and-swap in the topology store. */
+  topologyTxn: {
+    readonly database: DatabaseRef;
+    /** `retirePooler`: write into a pooler's record what its own graceful stop would have written. */
+    readonly operation: {
+      readonly kind: 'retirePooler';
+      readonly cell: string;
+      readonly key: string;
+    };
+    readonly guard: { readonly modRevision: string; readonly recordKey: string };
+  };
+  switchPrimary: {
+    readonly database: DatabaseRef;
+    readonly shard: {
+      readonly database: string;
+      readonly tableGroup: string;
+      readonly shard: string;
+    };
+    readonly reason: string;
+    readonly guard: IntentGuard;
+  };
+}
+
+/** The Database object whose data plane an effect goes to. */
+export interface DatabaseRef {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+export type EffectKind = keyof EffectByKind;
+
+/** A write described as data, always with its guard. */
+export type Effect<K extends EffectKind = EffectKind> = {
+  [P in K]: { readonly kind: P } & EffectByKind[P];
+}[K];
+
+/** The kinds that cannot be taken back. At most one per invocation, and always the last. */
+export type DestructiveKind = 'deleteObject' | 'topologyTxn' | 'switchPrimary';
+
+/** The kinds that another look can always put right. */
+export type SafeKind = Exclude<EffectKind, DestructiveKind>;
+
+/** What one invocation may do, in order. The type admits one destructive effect at most, in the last place. */
+export type Effects<K extends EffectKind = EffectKind> =
+  | readonly Effect<Exclude<K, DestructiveKind>>[]
+  | readonly [...Effect<Exclude<K, DestructiveKind>>[], Effect<Extract<K, DestructiveKind>>];
+
+const destructiveKinds: ReadonlySet<EffectKind> = new Set<DestructiveKind>([
+  'deleteObject',
+  'topologyTxn',
+  'switchPrimary',
+]);
+
+export function isDestructive(effect: Effect): effect is Effect<DestructiveKind> {
+  return destructiveKinds.has(effect.kind);
+}
+
+/** A write a step may make, or a read it needs: the one source of its RBAC and of its README's table. */
+export type Permission =
+  | {
+      readonly api: 'kubernetes';
+      readonly kind: ResourceKind;
+      readonly verbs: readonly KubernetesVerb[];
+    }
+  | { readonly api: 'topology' | 'admin'; readonly what: string };
+
+export type KubernetesVerb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'delete';
+
+/** A write a step declares: the effect, and the kind of object it touches where it touches one. */
+export interface WritePermission<K extends EffectKind = EffectKind> {
+  readonly effect: K;
+  readonly kind?: ResourceKind;
+}

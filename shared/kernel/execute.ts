@@ -1,0 +1,385 @@
+import { createHash } from 'node:crypto';
+import { recordAnnotation } from '#shared/api/annotations.ts';
+import type { AdminWriter } from '#shared/admin/admin.ts';
+import type { JsonObject } from '#shared/kube/json.ts';
+import type { KubeReader, KubeWriter, WriteResult } from '#shared/kube/kube.ts';
+import type { KubeObject, ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
+import type { TopologyWriter } from '#shared/topology/topology.ts';
+import type { Decision } from './decision.ts';
+import { type DatabaseRef, type Effect, type EffectKind, isDestructive } from './effect.ts';
+import { RefusedEffect, RetryableError, TerminalError, describeError } from './errors.ts';
+import { type Clock, toText } from './instant.ts';
+import type { Logger } from './logger.ts';
+import { maxRecordBytes, recordText, wakeOf } from './record.ts';
+import type { StepDeclaration } from './step.ts';
+
+/** Everything that can write. Held by the executor alone. */
+export interface Writers {
+  readonly kube: KubeWriter & Pick<KubeReader, 'get'>;
+  topology(database: DatabaseRef, signal: AbortSignal): Promise<TopologyWriter>;
+  admin(database: DatabaseRef, signal: AbortSignal): Promise<AdminWriter>;
+}
+
+/** The invocation an execution runs in. */
+export interface Invocation {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Milliseconds until the platform ends this invocation. */
+  remainingMs(): number;
+}
+
+export type Execution =
+  | { readonly kind: 'done'; readonly effects: readonly EffectKind[] }
+  /** A guard no longer held: the view is old. Effects before it were written and are safe under the record. */
+  | { readonly kind: 'lostRace'; readonly why: string; readonly effects: readonly EffectKind[] };
+
+/** What an effect may take at most, in milliseconds: it does not start with less time left than this. */
+const budgetMs: { readonly [K in EffectKind]: number } = {
+  advance: 3_000,
+  patchObject: 3_000,
+  applyStatus: 3_000,
+  createObject: 3_000,
+  emitEvent: 2_000,
+  deleteObject: 3_000,
+  topologyTxn: 8_000,
+  switchPrimary: 10_000,
+};
+
+/** What this invocation knows of the target after its own writes. */
+interface TargetState {
+  readonly ref: ObjectRef;
+  readonly uid: string;
+  resourceVersion: string;
+  hasAnnotations: boolean;
+  /** The record in force: as read, or as this invocation last wrote it. */
+  record: string | null;
+}
+
+/**
+ * Performs a decision's effects in order, each under its guard. The only code that writes.
+ *
+ * The whole decision is checked before its first write, so that a defect in a step changes nothing.
+ *
+ * @throws RefusedEffect for a decision that breaks a rule; TerminalError and RetryableError from the adapters
+ */
+export async function execute(
+  step: StepDeclaration,
+  target: KubeObject<ResourceKind>,
+  decision: Decision,
+  writers: Writers,
+  invocation: Invocation,
+): Promise<Execution> {
+  const effects: readonly Effect[] = decision.effects;
+  const state: TargetState = {
+    ref: refOf(step.target, target),
+    uid: target.metadata.uid,
+    resourceVersion: target.metadata.resourceVersion,
+    hasAnnotations: Object.keys(target.metadata.annotations ?? {}).length > 0,
+    record: target.metadata.annotations?.[recordAnnotation(step.name)] ?? null,
+  };
+  refuseBrokenDecision(step, state, decision, effects);
+
+  const done: EffectKind[] = [];
+  for (const effect of effects) {
+    if (invocation.remainingMs() < budgetMs[effect.kind]) {
+      throw new RetryableError('OutOfTime', `too little time is left for ${effect.kind}`, {
+        afterSeconds: 1,
+      });
+    }
+    const result = await perform(step.name, effect, state, writers, invocation);
+    if (result.kind === 'lostRace') {
+      return { kind: 'lostRace', why: result.why, effects: done };
+    }
+    done.push(effect.kind);
+  }
+  return { kind: 'done', effects: done };
+}
+
+function refuseBrokenDecision(
+  step: StepDeclaration,
+  state: TargetState,
+  decision: Decision,
+  effects: readonly Effect[],
+): void {
+  let record = state.record;
+  effects.forEach((effect, position) => {
+    const kind = 'object' in effect ? effect.object.kind : undefined;
+    if (
+      !step.writes.some(
+        (write) => write.effect === effect.kind && (kind === undefined || write.kind === kind),
+      )
+    ) {
+      throw new RefusedEffect(
+        `${step.name} does not declare ${effect.kind}${kind === undefined ? '' : ` of ${kind}`}`,
+      );
+    }
+    if (isDestructive(effect)) {
+      if (decision.outcome !== 'acting' || position !== effects.length - 1) {
+        throw new RefusedEffect(
+          `${effect.kind} must be the last effect of an acting decision, and the only one of its sort`,
+        );
+      }
+      refuseUnauthorised(effect, record);
+    }
+    if (effect.kind === 'advance') {
+      refuseBrokenAdvance(step.name, effect, state.uid, record);
+      record = effect.record === null ? null : recordText(effect.record);
+    } else if ('guard' in effect) {
+      refuseEmptyGuard(effect);
+    }
+  });
+  refuseSleeplessWait(decision, record);
+}
+
+function refuseBrokenAdvance(
+  stepName: string,
+  effect: Effect<'advance'>,
+  uid: string,
+  record: string | null,
+): void {
+  if (effect.guard.uid !== uid || effect.guard.previous !== record) {
+    throw new RefusedEffect(
+      'advance must be guarded by the uid and the record that this look read',
+    );
+  }
+  if (effect.record === null) {
+    return;
+  }
+  if (effect.record.uid !== uid || !effect.record.key.startsWith(`${stepName}/${uid}/`)) {
+    throw new RefusedEffect(
+      `the record's key ${effect.record.key} does not name this step and target`,
+    );
+  }
+  const bytes = Buffer.byteLength(recordText(effect.record));
+  if (bytes > maxRecordBytes) {
+    throw new RefusedEffect(`the record has ${bytes} bytes, ${maxRecordBytes} are the most`);
+  }
+}
+
+/** A destructive effect happens only under a record in force that names what it is about. */
+function refuseUnauthorised(effect: Effect, record: string | null): void {
+  if (!('guard' in effect) || !('recordKey' in effect.guard)) {
+    throw new RefusedEffect(`${effect.kind} has no authorising record`);
+  }
+  const { guard } = effect;
+  const named = 'uid' in guard ? guard.uid : guard.recordKey;
+  if (
+    record === null ||
+    guard.recordKey === '' ||
+    keyOf(record) !== guard.recordKey ||
+    named === '' ||
+    !record.includes(named)
+  ) {
+    throw new RefusedEffect(`the record in force does not authorise ${effect.kind}`);
+  }
+}
+
+function refuseEmptyGuard(effect: Effect & { readonly guard: object }): void {
+  if (
+    Object.values(effect.guard).some((part) => part === '' || part === undefined || part === null)
+  ) {
+    throw new RefusedEffect(`${effect.kind} has an empty guard`);
+  }
+}
+
+/** Whoever waits must be woken: the relay reads the wake from the record. An unreadable record is left as it is. */
+function refuseSleeplessWait(decision: Decision, record: string | null): void {
+  if (decision.outcome !== 'waiting' && decision.outcome !== 'blocked') {
+    return;
+  }
+  if (record !== null && keyOf(record) === undefined) {
+    return;
+  }
+  const wake = record === null ? undefined : wakeOf(record);
+  if (JSON.stringify(wake) !== JSON.stringify(decision.wake)) {
+    throw new RefusedEffect(
+      `${decision.outcome} for ${decision.reason}, but no record in force carries its wake`,
+    );
+  }
+}
+
+function keyOf(record: string): string | undefined {
+  try {
+    const body: unknown = JSON.parse(record);
+    return typeof body === 'object' &&
+      body !== null &&
+      'key' in body &&
+      typeof body.key === 'string'
+      ? body.key
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function perform(
+  stepName: StepDeclaration['name'],
+  effect: Effect,
+  state: TargetState,
+  writers: Writers,
+  invocation: Invocation,
+): Promise<WriteResult> {
+  const { signal } = invocation;
+  switch (effect.kind) {
+    case 'advance': {
+      const next = effect.record === null ? null : recordText(effect.record);
+      const change = { key: recordAnnotation(stepName), next, ...effect.guard };
+      const result = await writers.kube.swapAnnotation(state.ref, change, state, signal);
+      if (result.kind === 'written') {
+        state.record = next;
+        state.resourceVersion = result.resourceVersion;
+        state.hasAnnotations = true;
+      }
+      return result;
+    }
+    case 'applyStatus': {
+      const guard = { uid: state.uid, resourceVersion: state.resourceVersion };
+      const result = await writers.kube.applyStatus(
+        state.ref,
+        effect.status,
+        stepName,
+        guard,
+        signal,
+      );
+      if (result.kind === 'written') {
+        state.resourceVersion = result.resourceVersion;
+      }
+      return result;
+    }
+    case 'patchObject':
+      return writers.kube.mergePatch(effect.object, effect.patch, effect.guard, signal);
+    case 'createObject':
+      return create(effect, writers, signal);
+    case 'emitEvent':
+      return emitEvent(stepName, effect, state, writers, invocation);
+    case 'deleteObject':
+      return writers.kube.delete(effect.object, { uid: effect.guard.uid }, signal);
+    case 'topologyTxn': {
+      const topology = await writers.topology(effect.database, signal);
+      return topology.retire(effect.operation, effect.guard.modRevision, signal);
+    }
+    case 'switchPrimary':
+      return switchPrimary(effect, writers, invocation);
+  }
+}
+
+async function create(
+  effect: Effect<'createObject'>,
+  writers: Writers,
+  signal: AbortSignal,
+): Promise<WriteResult> {
+  const result = await writers.kube.create(effect.object, effect.manifest, signal);
+  if (result.kind !== 'exists') {
+    return result;
+  }
+  if (
+    result.object.kind === 'present' &&
+    isSameOwner(effect.manifest, result.object.value.metadata)
+  ) {
+    return { kind: 'written', resourceVersion: result.object.value.metadata.resourceVersion };
+  }
+  return {
+    kind: 'lostRace',
+    why: `${effect.object.kind} ${effect.object.name} exists and is not the one to create`,
+  };
+}
+
+interface Ownership {
+  readonly labels?: { readonly [key: string]: string };
+  readonly ownerReferences?: readonly { readonly uid: string; readonly controller?: boolean }[];
+}
+
+/** Ours: the same controller, or where there is none by design every label of the manifest. */
+function isSameOwner(manifest: JsonObject, existing: object): boolean {
+  const wanted = (manifest['metadata'] ?? {}) as Ownership;
+  const found = existing as Ownership;
+  const controller = (owned: Ownership) =>
+    owned.ownerReferences?.find((owner) => owner.controller === true)?.uid;
+  return (
+    controller(wanted) === controller(found) &&
+    Object.entries(wanted.labels ?? {}).every(([key, value]) => found.labels?.[key] === value)
+  );
+}
+
+/** Asks once. An unknown outcome ends the invocation: the next one looks before anything else. */
+async function switchPrimary(
+  effect: Effect<'switchPrimary'>,
+  writers: Writers,
+  invocation: Invocation,
+): Promise<WriteResult> {
+  const admin = await writers.admin(effect.database, invocation.signal);
+  if (invocation.clock() >= effect.guard.sendBy) {
+    throw new RetryableError(
+      'SendByPassed',
+      `the switchover was to be asked for before ${toText(effect.guard.sendBy)}`,
+    );
+  }
+  const result = await admin.switchPrimary(effect.shard, effect.reason, invocation.signal);
+  invocation.logger.info({ result }, 'switchover asked for');
+  return { kind: 'written', resourceVersion: '' };
+}
+
+/** Best effort. The name is made from what the Event says, so that a repeated look does not say it twice. */
+async function emitEvent(
+  stepName: string,
+  effect: Effect<'emitEvent'>,
+  state: TargetState,
+  writers: Writers,
+  invocation: Invocation,
+): Promise<WriteResult> {
+  const said = [
+    stepName,
+    state.uid,
+    keyOf(state.record ?? '') ?? '',
+    effect.reason,
+    effect.message,
+  ].join('\n');
+  const name = `${state.ref.name}.${createHash('sha256').update(said).digest('hex').slice(0, 16)}`;
+  const now = toText(invocation.clock());
+  const ref: ObjectRef<'Event'> = {
+    kind: 'Event',
+    ...(state.ref.namespace === undefined ? {} : { namespace: state.ref.namespace }),
+    name,
+  };
+  const manifest: JsonObject = {
+    metadata: {
+      name,
+      ...(state.ref.namespace === undefined ? {} : { namespace: state.ref.namespace }),
+    },
+    involvedObject: {
+      apiVersion: 'millrace.dev/v1alpha1',
+      kind: state.ref.kind,
+      name: state.ref.name,
+      ...(state.ref.namespace === undefined ? {} : { namespace: state.ref.namespace }),
+      uid: state.uid,
+    },
+    type: effect.type,
+    reason: effect.reason,
+    message: effect.message.slice(0, 1024),
+    action: effect.reason,
+    reportingComponent: 'millrace.dev',
+    reportingInstance: stepName,
+    source: { component: stepName },
+    firstTimestamp: now,
+    lastTimestamp: now,
+    count: 1,
+  };
+  try {
+    await writers.kube.create(ref, manifest, invocation.signal);
+  } catch (error) {
+    if (!(error instanceof TerminalError || error instanceof RetryableError)) {
+      throw error;
+    }
+    invocation.logger.warn(
+      { reason: error.reason, why: describeError(error) },
+      'event not emitted',
+    );
+  }
+  return { kind: 'written', resourceVersion: '' };
+}
+
+function refOf(kind: ResourceKind, object: KubeObject<ResourceKind>): ObjectRef {
+  const { name, namespace } = object.metadata;
+  return namespace === undefined ? { kind, name } : { kind, namespace, name };
+}

@@ -1,0 +1,316 @@
+import middy from '@middy/core';
+import type {
+  Context,
+  SQSBatchItemFailure,
+  SQSBatchResponse,
+  SQSEvent,
+  SQSRecord,
+} from 'aws-lambda';
+import pLimit from 'p-limit';
+import { z } from 'zod';
+import { type Hint, hintSchema } from '#events/hint.ts';
+import { type KubeObject, type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
+import type { KubeReader } from '#shared/kube/kube.ts';
+import { commaList, logLevel, readConfig } from './config.ts';
+import { RefusedEffect, RetryableError, TerminalError, describeError } from './errors.ts';
+import { type Invocation, type Writers, execute } from './execute.ts';
+import { type Clock, wallClock } from './instant.ts';
+import { type Logger, createLogger } from './logger.ts';
+import type { Ports } from './ports.ts';
+import { present } from './read.ts';
+import type { Step } from './step.ts';
+import type { StepName } from '#shared/api/steps.ts';
+
+/** What a handler is told by its environment. Documented in README.md, section Configuration. */
+export const handlerConfigSchema = z.object({
+  MILLRACE_CLUSTER_ID: z
+    .string()
+    .min(1, 'is missing: the id of the cluster whose hints this function accepts'),
+  MILLRACE_NAMESPACES: commaList,
+  MILLRACE_QUEUE_URL: z.url().optional(),
+  MILLRACE_QUEUE_ENDPOINT: z.url().optional(),
+  MILLRACE_LOG_LEVEL: logLevel,
+});
+
+export type HandlerConfig = z.infer<typeof handlerConfigSchema>;
+
+/** What a handler talks to. Made once per sandbox, on the first invocation. */
+export interface Outside {
+  readonly kube: KubeReader;
+  readonly ports: Ports;
+  readonly writers: Writers;
+  /** Makes a message visible again after so many seconds (SQS ChangeMessageVisibility). */
+  changeVisibility(receiptHandle: string, seconds: number): Promise<void>;
+}
+
+export interface PipelineParts {
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly config: Pick<HandlerConfig, 'MILLRACE_CLUSTER_ID' | 'MILLRACE_NAMESPACES'>;
+  readonly outside: Outside;
+}
+
+/** Makes a sandbox's clients from its environment; the step's name is what it calls itself towards others. */
+export type Connect = (environment: NodeJS.ProcessEnv, stepName: StepName) => Promise<Outside>;
+
+/** Targets of one batch that are looked at side by side. */
+const targetsAtOnce = 5;
+
+/** Looks within one invocation before a lost race gives the message back. */
+const maxLooks = 3;
+
+/** The wait after the first failure, in seconds; doubled with each further one, jittered, never above the limit. */
+const backoffBaseSeconds = 5;
+const backoffLimitSeconds = 300;
+
+/** What is kept free at the end of an invocation, in milliseconds, to answer the queue. */
+const closingTimeMs = 1_000;
+
+/** How one message ended. */
+type Ending =
+  | { readonly kind: 'acknowledged' }
+  | { readonly kind: 'returned'; readonly reason: string; readonly afterSeconds: number };
+
+/**
+ * The Lambda handler of a step: validates each hint, looks at every target of the batch once, and returns exactly
+ * the messages that must come again.
+ *
+ * @param connect called on the first invocation
+ */
+export function createHandler<T extends ResourceKind, Snapshot>(
+  step: Step<T, Snapshot>,
+  connect: Connect,
+) {
+  let parts: Promise<PipelineParts> | undefined;
+  const handler = async (event: SQSEvent, context: Context): Promise<SQSBatchResponse> => {
+    const isColdStart = parts === undefined;
+    parts ??= assemble(step.name, connect);
+    try {
+      const { logger, ...rest } = await parts;
+      const bound = logger.child({
+        requestId: context.awsRequestId,
+        ...(isColdStart ? { coldStart: true } : {}),
+      });
+      return await runBatch(step, event, () => context.getRemainingTimeInMillis(), {
+        ...rest,
+        logger: bound,
+      });
+    } catch (error) {
+      // A sandbox that could not be set up tries again at its next invocation.
+      parts = undefined;
+      throw error;
+    }
+  };
+  return middy(handler);
+}
+
+async function assemble(stepName: StepName, connect: Connect): Promise<PipelineParts> {
+  const config = readConfig(handlerConfigSchema);
+  return {
+    clock: wallClock,
+    random: Math.random,
+    logger: createLogger(config.MILLRACE_LOG_LEVEL, {
+      step: stepName,
+      cluster: config.MILLRACE_CLUSTER_ID,
+    }),
+    config,
+    outside: await connect(process.env, stepName),
+  };
+}
+
+/** Runs one batch. Exported for the worlds in which the same code is tested without Lambda. */
+export async function runBatch<T extends ResourceKind, Snapshot>(
+  step: Step<T, Snapshot>,
+  event: SQSEvent,
+  remainingMs: () => number,
+  parts: PipelineParts,
+): Promise<SQSBatchResponse> {
+  const deadline = AbortSignal.timeout(Math.max(0, remainingMs() - closingTimeMs));
+  const limit = pLimit(targetsAtOnce);
+  const endings = new Map<SQSRecord, Ending>();
+  const byTarget = new Map<string, { hint: Hint; messages: SQSRecord[] }>();
+
+  for (const message of event.Records) {
+    const hint = readHint(message.body, step.target, parts.config);
+    if (typeof hint === 'string') {
+      // Never processed. It comes back until its dead-letter queue keeps it for inspection.
+      parts.logger.error(
+        { messageId: message.messageId, reason: 'HintRefused', why: hint },
+        'hint refused',
+      );
+      endings.set(message, { kind: 'returned', reason: 'HintRefused', afterSeconds: 0 });
+      continue;
+    }
+    const key = `${hint.data.namespace}/${hint.data.name}`;
+    const group = byTarget.get(key) ?? { hint, messages: [] };
+    group.messages.push(message);
+    byTarget.set(key, group);
+  }
+
+  await Promise.all(
+    [...byTarget.values()].map((group) =>
+      limit(async () => {
+        const ending = await lookUntilSettled(
+          step,
+          group.hint,
+          group.messages,
+          deadline,
+          remainingMs,
+          parts,
+        );
+        group.messages.forEach((message) => endings.set(message, ending));
+      }),
+    ),
+  );
+  return { batchItemFailures: await giveBack(event.Records, endings, parts) };
+}
+
+/** A hint of this cluster, an allowed namespace and this step's kind, or the sentence why not. */
+function readHint(
+  body: string,
+  kind: ResourceKind,
+  config: PipelineParts['config'],
+): Hint | string {
+  let json: unknown;
+  try {
+    json = JSON.parse(body);
+  } catch {
+    return 'the message is not JSON';
+  }
+  const parsed = hintSchema.safeParse(json);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    return `the message is no hint: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim();
+  }
+  const hint = parsed.data;
+  if (hint.source !== config.MILLRACE_CLUSTER_ID) {
+    return 'the hint is of another cluster';
+  }
+  if (hint.data.kind !== kind || !hint.subject.startsWith(`${resourceTypes[kind].plural}/`)) {
+    return `the hint is not about a ${kind}`;
+  }
+  if (
+    config.MILLRACE_NAMESPACES.length > 0 &&
+    !config.MILLRACE_NAMESPACES.includes(hint.data.namespace)
+  ) {
+    return 'the namespace is not among those allowed';
+  }
+  return hint;
+}
+
+async function lookUntilSettled<T extends ResourceKind, Snapshot>(
+  step: Step<T, Snapshot>,
+  hint: Hint,
+  messages: readonly SQSRecord[],
+  deadline: AbortSignal,
+  remainingMs: () => number,
+  parts: PipelineParts,
+): Promise<Ending> {
+  const { namespace, name } = hint.data;
+  const logger = parts.logger.child({
+    target: `${shortKind(step.target)}/${namespace}/${name}`,
+    hint: hint.id,
+  });
+  const invocation: Invocation = { clock: parts.clock, logger, signal: deadline, remainingMs };
+  const attempt = Math.max(
+    0,
+    ...messages.map((message) => Number(message.attributes.ApproximateReceiveCount) - 1),
+  );
+  try {
+    for (let look = 1; look <= maxLooks; look += 1) {
+      if (await lookOnce(step, { namespace, name }, invocation, parts.outside)) {
+        return { kind: 'acknowledged' };
+      }
+    }
+    throw new RetryableError('LostRaces', `${maxLooks} looks in a row lost their race`, {
+      afterSeconds: 1,
+    });
+  } catch (error) {
+    return endingOf(error, attempt, logger, parts.random);
+  }
+}
+
+/** One look: observe, decide, execute. False when a guard no longer held and the look must be made anew. */
+async function lookOnce<T extends ResourceKind, Snapshot>(
+  step: Step<T, Snapshot>,
+  target: { readonly namespace: string; readonly name: string },
+  invocation: Invocation,
+  outside: Outside,
+): Promise<boolean> {
+  const { logger, clock, signal } = invocation;
+  const read = await outside.kube.get<T>({ kind: step.target, ...target }, signal);
+  if (read.kind === 'absent') {
+    logger.info(
+      { outcome: 'settled', reason: 'TargetGone', message: 'the target is gone', effects: [] },
+      'decision',
+    );
+    return true;
+  }
+  if (read.kind === 'unknown') {
+    throw new RetryableError('TargetUnknown', read.why);
+  }
+  const object: KubeObject<T> = read.value;
+  const snapshot = await step.observe(present(object), outside.ports, signal);
+  const decision = step.decide(snapshot, clock());
+  const execution = await execute(step, object, decision, outside.writers, invocation);
+  const { outcome, reason, message } = decision;
+  if (execution.kind === 'lostRace') {
+    logger.info({ reason, why: execution.why, effects: execution.effects }, 'race lost');
+    return false;
+  }
+  logger.info({ outcome, reason, message, effects: execution.effects }, 'decision');
+  return true;
+}
+
+function endingOf(error: unknown, attempt: number, logger: Logger, random: () => number): Ending {
+  if (error instanceof TerminalError) {
+    logger.error({ reason: error.reason, why: error.message }, 'look ended for good');
+    return { kind: 'acknowledged' };
+  }
+  const backoffSeconds = Math.ceil(
+    random() * Math.min(backoffLimitSeconds, backoffBaseSeconds * 2 ** attempt),
+  );
+  if (error instanceof RetryableError) {
+    const afterSeconds = error.afterSeconds ?? backoffSeconds;
+    logger.warn({ reason: error.reason, why: error.message, afterSeconds }, 'look to be repeated');
+    return { kind: 'returned', reason: error.reason, afterSeconds };
+  }
+  const reason = error instanceof RefusedEffect ? 'EffectRefused' : 'Unexpected';
+  logger.error({ reason, err: error, afterSeconds: backoffSeconds }, 'look failed');
+  return { kind: 'returned', reason, afterSeconds: backoffSeconds };
+}
+
+/** Sets each returned message's own visibility; where that fails, the queue's applies. */
+async function giveBack(
+  records: readonly SQSRecord[],
+  endings: ReadonlyMap<SQSRecord, Ending>,
+  parts: PipelineParts,
+): Promise<SQSBatchItemFailure[]> {
+  const failures: SQSBatchItemFailure[] = [];
+  for (const message of records) {
+    const ending = endings.get(message);
+    if (ending?.kind === 'acknowledged') {
+      continue;
+    }
+    failures.push({ itemIdentifier: message.messageId });
+    try {
+      await parts.outside.changeVisibility(
+        message.receiptHandle,
+        ending?.afterSeconds ?? backoffBaseSeconds,
+      );
+    } catch (error) {
+      parts.logger.warn(
+        { messageId: message.messageId, why: describeError(error) },
+        'visibility not changed',
+      );
+    }
+  }
+  return failures;
+}
+
+/** `shd`, `mdb`: how targets are written for people. */
+function shortKind(kind: ResourceKind): string {
+  return kind === 'Shard' ? 'shd' : kind === 'Database' ? 'mdb' : resourceTypes[kind].plural;
+}

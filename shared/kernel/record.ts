@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import { type Instant, parseInstant, toText } from './instant.ts';
+
+/** When to look again although nothing changes: every so many seconds, or once at an instant (RFC 3339). */
+export type Wake = { readonly every: number } | { readonly at: string };
+
+/**
+ * A step's one annotation on its target: its idempotency key and its progress, ≤ 1 KiB as compact JSON.
+ *
+ * Written only by compare-and-swap, in the same write as the intent it authorises.
+ */
+export interface StepRecord<State extends string = string, Data = unknown> {
+  readonly v: 1;
+  /** The target's uid. A record with another uid was copied or restored: cleared, never obeyed. */
+  readonly uid: string;
+  /** `<step>/<target uid>/<what it is about>`. */
+  readonly key: string;
+  readonly state: State;
+  /** The target's `metadata.generation` the record was claimed under. */
+  readonly generation: number;
+  /** Failed tries in a row; reset by progress. */
+  readonly attempt: number;
+  /** When `state` was entered, RFC 3339. */
+  readonly since: string;
+  readonly reason: string;
+  readonly wake?: Wake;
+  readonly data: Data;
+}
+
+/** What a step found where its record lives. `text` is the annotation's value, the token of the next compare-and-swap. */
+export type RecordRead<R extends StepRecord = StepRecord> =
+  | { readonly kind: 'none'; readonly text: null }
+  | { readonly kind: 'ours'; readonly text: string; readonly record: R }
+  | { readonly kind: 'foreign'; readonly text: string; readonly uid: string }
+  | { readonly kind: 'unreadable'; readonly text: string; readonly why: string };
+
+const wakeSchema = z.union([
+  z.strictObject({ every: z.number().int().min(1).max(86_400) }),
+  z.strictObject({ at: z.string().refine((text) => parseInstant(text) !== undefined) }),
+]);
+
+/** The part of a record that is the same for every step. */
+export const envelopeSchema = z.strictObject({
+  v: z.literal(1),
+  uid: z.string().min(1),
+  key: z.string().min(1),
+  state: z.string().min(1),
+  generation: z.number().int().nonnegative(),
+  attempt: z.number().int().nonnegative(),
+  since: z.string().refine((text) => parseInstant(text) !== undefined),
+  reason: z.string(),
+  wake: wakeSchema.optional(),
+  data: z.unknown(),
+});
+
+/** The longest record a step may write, in bytes of its JSON. */
+export const maxRecordBytes = 1024;
+
+/**
+ * Reads a step's record from its annotation value.
+ *
+ * @param text the annotation's value, `undefined` when there is none
+ * @param uid the uid of the object that carries it
+ * @param schema the step's own record schema; what it does not accept is `unreadable`, whoever wrote it
+ */
+export function readRecord<R extends StepRecord>(
+  text: string | undefined,
+  uid: string,
+  schema: z.ZodType<R>,
+): RecordRead<R> {
+  if (text === undefined) {
+    return { kind: 'none', text: null };
+  }
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    return { kind: 'unreadable', text, why: 'it is not JSON' };
+  }
+  const owner = z.looseObject({ v: z.literal(1), uid: z.string() }).safeParse(body);
+  if (owner.success && owner.data.uid !== uid) {
+    return { kind: 'foreign', text, uid: owner.data.uid };
+  }
+  const parsed = schema.safeParse(body);
+  if (!parsed.success) {
+    return { kind: 'unreadable', text, why: firstProblem(parsed.error) };
+  }
+  return { kind: 'ours', text, record: parsed.data };
+}
+
+/** The wake of any step's record, for the relay: it reads nothing else. */
+export function wakeOf(text: string): Wake | undefined {
+  try {
+    const parsed = z.looseObject({ wake: wakeSchema }).safeParse(JSON.parse(text));
+    return parsed.success ? parsed.data.wake : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The record as it is stored: compact JSON, keys in the order of {@link StepRecord}. */
+export function recordText(record: StepRecord): string {
+  const { v, uid, key, state, generation, attempt, since, reason, wake, data } = record;
+  return JSON.stringify({
+    v,
+    uid,
+    key,
+    state,
+    generation,
+    attempt,
+    since,
+    reason,
+    ...(wake === undefined ? {} : { wake }),
+    data,
+  });
+}
+
+/** The instant a record's state was entered. Its schema guarantees that the text is a time. */
+export function sinceOf(record: StepRecord): Instant {
+  const since = parseInstant(record.since);
+  if (since === undefined) {
+    throw new Error(`record ${record.key} carries the malformed time ${toText(0 as Instant)}`);
+  }
+  return since;
+}
+
+function firstProblem(error: z.ZodError): string {
+  const issue = error.issues[0];
+  return issue === undefined
+    ? 'it has an unknown form'
+    : `${issue.path.join('.') || 'it'}: ${issue.message}`;
+}

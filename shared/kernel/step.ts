@@ -1,0 +1,35 @@
+import type { Decision } from './decision.ts';
+import type { EffectKind, Permission, WritePermission } from './effect.ts';
+import type { Instant } from './instant.ts';
+import type { Present } from './read.ts';
+import type { StepName } from '#shared/api/steps.ts';
+import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
+import type { Ports } from './ports.ts';
+
+/** What a step says of itself: the source of its RBAC, of its README's table, and of what the executor lets it do. */
+export interface StepDeclaration<
+  T extends ResourceKind = ResourceKind,
+  Writes extends EffectKind = EffectKind,
+> {
+  /** Folder, queue suffix, log field, metric dimension, annotation key and field manager. */
+  readonly name: StepName;
+  readonly target: T;
+  readonly reads: readonly Permission[];
+  readonly writes: readonly WritePermission<Writes>[];
+}
+
+/**
+ * One kind of reconcile work: read the world, decide purely, and let the executor write.
+ *
+ * `Writes` ties the decisions to the declaration: a decision with an effect that `writes` does not list is a type error.
+ */
+export interface Step<
+  T extends ResourceKind,
+  Snapshot,
+  Writes extends EffectKind = EffectKind,
+> extends StepDeclaration<T, Writes> {
+  /** Reads everything the decision needs, tokens before evidence. Throws only for what no decision can be made from. */
+  observe(target: Present<KubeObject<T>>, ports: Ports, signal: AbortSignal): Promise<Snapshot>;
+  /** Total, synchronous, deterministic; sees no clock, randomness, environment or logger. */
+  decide(snapshot: Snapshot, now: Instant): Decision<Writes>;
+}

@@ -1,0 +1,247 @@
+import type { SQSEvent, SQSRecord } from 'aws-lambda';
+import { describe, expect, test } from 'vitest';
+import { acting, settled } from '#shared/kernel/decision.ts';
+import { RetryableError, TerminalError } from '#shared/kernel/errors.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
+import { createLogger } from '#shared/kernel/logger.ts';
+import { type Outside, type PipelineParts, runBatch } from '#shared/kernel/pipeline.ts';
+import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
+import type { Step } from '#shared/kernel/step.ts';
+import type { WriteResult } from '#shared/kube/kube.ts';
+import type { KubeObject } from '#shared/kube/resources.ts';
+
+const shardUid = '0f8fad5b-d9cb-469f-a165-70867728950e';
+
+function aHint(
+  change: { source?: string; namespace?: string; name?: string; kind?: string } = {},
+): string {
+  const { source = 'test', namespace = 'db', name = 'orders', kind = 'Shard' } = change;
+  return JSON.stringify({
+    specversion: '1.0',
+    id: `${shardUid}/4711/drain-step`,
+    source,
+    type: 'dev.millrace.hint.changed',
+    subject: `shards/${namespace}/${name}`,
+    time: '2026-01-01T00:00:00Z',
+    datacontenttype: 'application/json',
+    data: { kind, namespace, name, uid: shardUid, resourceVersion: '4711' },
+  });
+}
+
+function aMessage(id: string, body: string, receiveCount = 1): SQSRecord {
+  return {
+    messageId: id,
+    receiptHandle: `receipt-${id}`,
+    body,
+    attributes: {
+      ApproximateReceiveCount: String(receiveCount),
+      SentTimestamp: '0',
+      SenderId: 'x',
+      ApproximateFirstReceiveTimestamp: '0',
+    },
+    messageAttributes: {},
+    md5OfBody: '',
+    eventSource: 'aws:sqs',
+    eventSourceARN: 'arn:aws:sqs:local:000000000000:millrace-test-drain-step',
+    awsRegion: 'local',
+  };
+}
+
+function anEvent(...messages: SQSRecord[]): SQSEvent {
+  return { Records: messages };
+}
+
+interface Situation {
+  readonly read?: (name: string) => Read<KubeObject<'Shard'>>;
+  readonly look?: () => void;
+  readonly write?: () => WriteResult;
+}
+
+/** The pipeline with scripted ports, and what happened. */
+function aPipeline(situation: Situation = {}) {
+  const seen = {
+    looks: [] as string[],
+    visibility: [] as [string, number][],
+    lines: [] as Record<string, unknown>[],
+  };
+  const shard = (name: string) =>
+    present({
+      metadata: { name, namespace: 'db', uid: shardUid, resourceVersion: '7', generation: 1 },
+    } as KubeObject<'Shard'>);
+  const kube = {
+    get: async ({ name }: { name: string }) => (situation.read ?? shard)(name),
+    list: async () => absent,
+  } as Outside['kube'];
+  const step: Step<'Shard', { name: string }> = {
+    name: 'drain-step',
+    target: 'Shard',
+    reads: [],
+    writes: [{ effect: 'advance' }],
+    observe: async (target) => {
+      seen.looks.push(target.value.metadata.name);
+      situation.look?.();
+      return { name: target.value.metadata.name };
+    },
+    decide: () =>
+      situation.write === undefined
+        ? settled('NobodyLeaves', 'nothing to do')
+        : acting('RecordForeign', 'cleared', [
+            {
+              kind: 'advance',
+              record: null,
+              guard: { uid: shardUid, generation: 1, previous: null },
+            },
+          ]),
+  };
+  const outside: Outside = {
+    kube,
+    ports: {} as Outside['ports'],
+    writers: {
+      kube: { swapAnnotation: async () => situation.write?.() },
+    } as unknown as Outside['writers'],
+    changeVisibility: async (receipt, seconds) => {
+      seen.visibility.push([receipt, seconds]);
+    },
+  };
+  const parts: PipelineParts = {
+    clock: () => Date.parse('2026-01-01T00:00:00Z') as Instant,
+    random: () => 0.5,
+    logger: createLogger(
+      'trace',
+      {},
+      { write: (line: string) => seen.lines.push(JSON.parse(line) as Record<string, unknown>) },
+    ),
+    config: { MILLRACE_CLUSTER_ID: 'test', MILLRACE_NAMESPACES: ['db'] },
+    outside,
+  };
+  return { seen, run: (event: SQSEvent) => runBatch(step, event, () => 30_000, parts) };
+}
+
+describe('the pipeline', () => {
+  test('acknowledges a look that settled and logs its decision', async () => {
+    const { seen, run } = aPipeline();
+
+    const response = await run(anEvent(aMessage('a', aHint())));
+
+    expect(response).toEqual({ batchItemFailures: [] });
+    expect(seen.lines).toContainEqual(
+      expect.objectContaining({
+        msg: 'decision',
+        target: 'shd/db/orders',
+        outcome: 'settled',
+        reason: 'NobodyLeaves',
+        effects: [],
+      }),
+    );
+  });
+
+  test('looks once at a target that several messages name', async () => {
+    const { seen, run } = aPipeline();
+
+    await run(
+      anEvent(
+        aMessage('a', aHint()),
+        aMessage('b', aHint()),
+        aMessage('c', aHint({ name: 'other' })),
+      ),
+    );
+
+    expect(seen.looks.toSorted()).toEqual(['orders', 'other']);
+  });
+
+  test.each([
+    ['is not JSON', 'garbage'],
+    ['is no hint', '{"a":1}'],
+    ['is of another cluster', aHint({ source: 'elsewhere' })],
+    ['names a namespace that is not allowed', aHint({ namespace: 'kube-system' })],
+    ['is about another kind', aHint({ kind: 'Database' })],
+    ['tries to reach another path', aHint({ name: '../../secrets' })],
+  ])(
+    'returns a message that %s without reading anything, while the others go on (Z1, P4)',
+    async (_what, body) => {
+      const { seen, run } = aPipeline();
+
+      const response = await run(anEvent(aMessage('bad', body), aMessage('good', aHint())));
+
+      expect(response).toEqual({ batchItemFailures: [{ itemIdentifier: 'bad' }] });
+      expect(seen.visibility).toEqual([['receipt-bad', 0]]);
+      expect(seen.looks).toEqual(['orders']);
+    },
+  );
+
+  test('acknowledges a target that is gone', async () => {
+    const { seen, run } = aPipeline({ read: () => absent });
+
+    const response = await run(anEvent(aMessage('a', aHint())));
+
+    expect(response.batchItemFailures).toEqual([]);
+    expect(seen.looks).toEqual([]);
+  });
+
+  test('gives back exactly the messages whose target could not be read', async () => {
+    const { run } = aPipeline({
+      read: (name) =>
+        name === 'orders'
+          ? unknown('503')
+          : present({
+              metadata: { name, uid: shardUid, resourceVersion: '1' },
+            } as KubeObject<'Shard'>),
+    });
+
+    const response = await run(
+      anEvent(aMessage('a', aHint()), aMessage('b', aHint({ name: 'other' }))),
+    );
+
+    expect(response.batchItemFailures).toEqual([{ itemIdentifier: 'a' }]);
+  });
+
+  test('backs off exponentially, jittered, with each receive of a message', async () => {
+    const failing = { read: () => unknown('down') };
+    const first = aPipeline(failing);
+    const fourth = aPipeline(failing);
+    const hundredth = aPipeline(failing);
+
+    await first.run(anEvent(aMessage('a', aHint(), 1)));
+    await fourth.run(anEvent(aMessage('a', aHint(), 4)));
+    await hundredth.run(anEvent(aMessage('a', aHint(), 100)));
+
+    const seconds = [first, fourth, hundredth].map(({ seen }) => seen.visibility[0]?.[1]);
+    expect(seconds).toEqual([3, 20, 150]);
+  });
+
+  test('looks again after a lost race, and gives the message back after the third in a row', async () => {
+    let races = 0;
+    const once = aPipeline({
+      write: () =>
+        races++ === 0
+          ? { kind: 'lostRace', why: 'moved' }
+          : { kind: 'written', resourceVersion: '8' },
+    });
+    const always = aPipeline({ write: () => ({ kind: 'lostRace', why: 'moved' }) });
+
+    const recovered = await once.run(anEvent(aMessage('a', aHint())));
+    const lost = await always.run(anEvent(aMessage('a', aHint())));
+
+    expect([recovered.batchItemFailures.length, once.seen.looks.length]).toEqual([0, 2]);
+    expect([lost.batchItemFailures.length, always.seen.looks.length]).toEqual([1, 3]);
+    expect(always.seen.visibility).toEqual([['receipt-a', 1]]);
+  });
+
+  test('ends a terminal error by acknowledging, a retryable one at its own time, any other in the backoff', async () => {
+    const ending = async (error: Error) => {
+      const pipeline = aPipeline({
+        look: () => {
+          throw error;
+        },
+      });
+      const { batchItemFailures } = await pipeline.run(anEvent(aMessage('a', aHint())));
+      return [batchItemFailures.length, pipeline.seen.visibility[0]?.[1]];
+    };
+
+    expect(await ending(new TerminalError('WriteInvalid', 'no'))).toEqual([0, undefined]);
+    expect(await ending(new RetryableError('Busy', 'later', { afterSeconds: 42 }))).toEqual([
+      1, 42,
+    ]);
+    expect(await ending(new Error('a defect'))).toEqual([1, 3]);
+  });
+});

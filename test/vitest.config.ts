@@ -1,0 +1,24 @@
+import { defineConfig } from 'vitest/config';
+
+/**
+ * Two projects: `unit` needs nothing but Node; `cluster` runs against a real API server and etcd,
+ * one file at a time, because each file brings up a control plane of its own.
+ */
+export default defineConfig({
+  test: {
+    root: new URL('..', import.meta.url).pathname,
+    projects: [
+      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      {
+        test: {
+          name: 'cluster',
+          include: ['test/cluster/**/*.test.ts'],
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 900_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
+  },
+});
