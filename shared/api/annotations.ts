@@ -1,0 +1,31 @@
+import { type StepName, stepNames } from './steps.ts';
+
+/** The prefix of every record: one annotation per step on the target, written by that step alone. */
+export const recordPrefix = 'step.millrace.dev/';
+
+export function recordAnnotation(step: StepName): string {
+  return `${recordPrefix}${step}`;
+}
+
+export const recordAnnotations: readonly string[] = stepNames.map(recordAnnotation);
+
+/** On a pod, by people: please drain it. The value says why; removing it cancels before the point of no return. */
+export const drainRequest = 'millrace.dev/drain';
+
+/** On a Shard, by people: the uid of the pod whose drain may go past its unmet gate. */
+export const forceDrain = 'millrace.dev/force-drain';
+
+/** On any target, by people: a new token wakes every step once. */
+export const reconcileRequest = 'millrace.dev/reconcile';
+
+/** On a pod, by drain-step: `draining` or `finished`. Derived, never read back as truth. */
+export const drainMirror = 'drain.millrace.dev/state';
+
+/** On a claim, by drain-step: the uid of the pod that left it for good; removed by pool-pods on re-use. */
+export const releasedClaim = 'millrace.dev/released';
+
+/** On a pod, by shard-release: `draining` or `released`. Derived, never read back as truth. */
+export const releaseMirror = 'release.millrace.dev/state';
+
+/** On a pod, by pool-pods: hash of the pod spec it was made with. Shows which pods a changed template has not reached. */
+export const templateHash = 'millrace.dev/template';

@@ -1,0 +1,317 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import pLimit from 'p-limit';
+import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
+import { wallClock } from '#shared/kernel/instant.ts';
+import { type Read, present, unknown } from '#shared/kernel/read.ts';
+import type { WriteResult } from '#shared/kube/kube.ts';
+import type { TopologyAccess, TopologySpec } from './access.ts';
+import {
+  EtcdFailure,
+  type EtcdStore,
+  type RequestLimits,
+  type StoredValue,
+  readKey,
+  readPrefix,
+  within,
+} from './etcd-store.ts';
+import { decodePooler, retirePooler } from './pooler-record.ts';
+import { CellSchema } from './proto/clustermetadata_pb.ts';
+import { type Stores, storesOf } from './stores.ts';
+import type { PoolerListing, PoolerRecord, ShardKey, Topology } from './topology.ts';
+
+/** How long one read of the topology may take by default, in milliseconds, over all its requests. */
+const defaultTimeoutMs = 5_000;
+
+/** The parts of a retirement, in milliseconds: together less than the 8 s that the executor reserves for it. */
+const retireReadMs = 3_000;
+const retireSwapMs = 3_000;
+const retireLookMs = 1_500;
+
+/** Cells and their stores that are read at the same time. */
+const concurrency = 8;
+
+const cellName = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+const rootPath = /^\/?[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/;
+
+/** Where one cell's records are. */
+interface CellLocation {
+  readonly cell: string;
+  readonly store: EtcdStore;
+  readonly root: string;
+}
+
+/** Why a cell's records cannot be read. The message is for people and names the cell. */
+class CellUnreadable extends Error {
+  readonly isForbidden: boolean;
+
+  constructor(cell: string, error: unknown) {
+    super(`the records of cell ${JSON.stringify(cell)} cannot be read: ${describeError(error)}`, {
+      cause: error,
+    });
+    this.isForbidden = error instanceof EtcdFailure && error.kind === 'forbidden';
+  }
+}
+
+/**
+ * Connects to the topology store that a database names. Nothing is sent before the first read, and nothing is thrown:
+ * a wrong address or a missing part is an unknown answer to each read, and a retryable refusal of each write.
+ */
+export function connectTopology(spec: TopologySpec, access: TopologyAccess): Topology {
+  const stores = storesOf(spec, access);
+  const globalRoot = spec.globalRoot.replace(/\/+$/, '');
+  const timeoutMs = access.requestTimeoutMs ?? defaultTimeoutMs;
+  const clock = access.clock ?? wallClock;
+
+  async function retire(
+    pooler: { readonly cell: string; readonly key: string },
+    modRevision: string,
+    signal?: AbortSignal,
+  ): Promise<WriteResult> {
+    const { store, found } = await readForWrite(stores, globalRoot, pooler, signal);
+    if (found?.modRevision !== modRevision) {
+      return lostRace(pooler.key, found);
+    }
+    const next = retirePooler(found.value, clock());
+    if (next.kind === 'undecodable') {
+      throw new TerminalError('PoolerRecordUndecodable', `${pooler.key}: ${next.why}`);
+    }
+    return next.kind === 'unchanged'
+      ? { kind: 'written', resourceVersion: modRevision }
+      : swap(store, { key: pooler.key, value: next.value, modRevision }, signal);
+  }
+
+  return {
+    async poolers(shard, cells, signal) {
+      const limits = within(timeoutMs, signal);
+      try {
+        return present(await listPoolers(stores, globalRoot, shard, cells, limits));
+      } catch (error) {
+        return unknownOf(error);
+      }
+    },
+    retire,
+    async close() {
+      await stores.close();
+    },
+  };
+}
+
+async function listPoolers(
+  stores: Stores,
+  globalRoot: string,
+  shard: ShardKey,
+  cells: readonly string[],
+  limits: RequestLimits,
+): Promise<PoolerListing> {
+  if (cells.length === 0) {
+    throw new Error('no cell was asked for, so nothing is known of the poolers');
+  }
+  const locations = await forEach([...new Set(cells)], (cell) =>
+    locate(stores, globalRoot, cell, limits),
+  );
+  const found = await forEach(sharedRoots(locations), (group) => listRoot(group, limits));
+  const poolers = found.flatMap((part) => part.poolers);
+  return {
+    poolers: poolers.filter((pooler) => isOfShard(pooler, shard)).toSorted(byKey),
+    undecodable: found.flatMap((part) => part.undecodable).toSorted(byKey),
+  };
+}
+
+/** Rejects only when all have ended, so that no request outlives the read it belongs to. */
+async function forEach<Item, Result>(
+  items: readonly Item[],
+  read: (item: Item) => Promise<Result>,
+): Promise<readonly Result[]> {
+  const limit = pLimit(concurrency);
+  const endings = await Promise.allSettled(items.map((item) => limit(() => read(item))));
+  return endings.map((ending) => {
+    if (ending.status === 'rejected') {
+      throw ending.reason;
+    }
+    return ending.value;
+  });
+}
+
+/** Reads a cell's record, which says where the cell keeps its own. */
+async function locate(
+  stores: Stores,
+  globalRoot: string,
+  cell: string,
+  limits: RequestLimits,
+): Promise<CellLocation> {
+  try {
+    if (!cellName.test(cell)) {
+      throw new Error('that is no valid name of a cell');
+    }
+    if (!rootPath.test(globalRoot)) {
+      throw new Error('the global root is not a path of names');
+    }
+    const found = await readKey(await stores.global(), `${globalRoot}/cells/${cell}/Cell`, limits);
+    if (found === undefined) {
+      throw new Error('the topology has no Cell record of that name');
+    }
+    const record = fromBinary(CellSchema, found.value);
+    if (record.name !== cell) {
+      throw new Error('its Cell record has another name');
+    }
+    if (!rootPath.test(record.root)) {
+      throw new Error('its Cell record names no root');
+    }
+    return { cell, root: record.root, store: await stores.at(record.serverAddresses) };
+  } catch (error) {
+    throw new CellUnreadable(cell, error);
+  }
+}
+
+interface SharedRoot {
+  readonly store: EtcdStore;
+  readonly root: string;
+  readonly cells: ReadonlySet<string>;
+}
+
+/** Cells that keep their records under one root of one store: it is listed once. */
+function sharedRoots(locations: readonly CellLocation[]): SharedRoot[] {
+  const groups: { store: EtcdStore; root: string; cells: Set<string> }[] = [];
+  for (const { store, root, cell } of locations) {
+    const group = groups.find((known) => known.store === store && known.root === root);
+    if (group === undefined) {
+      groups.push({ store, root, cells: new Set([cell]) });
+    } else {
+      group.cells.add(cell);
+    }
+  }
+  return groups;
+}
+
+/** Every pooler record of the cells under one root, of whatever shard. */
+async function listRoot(group: SharedRoot, limits: RequestLimits): Promise<PoolerListing> {
+  const entries = await readPrefix(group.store, `${group.root}/poolers`, limits).catch(
+    (error: unknown) => {
+      throw new CellUnreadable([...group.cells].join(', '), error);
+    },
+  );
+  const poolers: PoolerRecord[] = [];
+  const undecodable: { key: string; why: string }[] = [];
+  for (const entry of entries) {
+    if (!isPoolerKey(group.root, entry.key)) {
+      continue;
+    }
+    const decoded = decodePooler(entry.value);
+    if (decoded.kind === 'undecodable') {
+      undecodable.push({ key: entry.key, why: decoded.why });
+      continue;
+    }
+    const { id } = decoded.record;
+    if (entry.key !== `${group.root}/poolers/multipooler-${id.cell}-${id.name}/Pooler`) {
+      undecodable.push({ key: entry.key, why: 'its id is not the one its key names' });
+    } else if (group.cells.has(id.cell)) {
+      const { key, modRevision } = entry;
+      poolers.push({ key, storeCell: id.cell, modRevision, ...decoded.record });
+    }
+  }
+  return { poolers, undecodable };
+}
+
+/** `<root>/poolers/<one name>/Pooler`; beside it a folder may hold locks, which are no records. */
+function isPoolerKey(root: string, key: string): boolean {
+  const prefix = `${root}/poolers/`;
+  return key.startsWith(prefix) && /^[^/]+\/Pooler$/.test(key.slice(prefix.length));
+}
+
+function isOfShard({ shard }: PoolerRecord, wanted: ShardKey): boolean {
+  return (
+    shard.database === wanted.database &&
+    shard.tableGroup === wanted.tableGroup &&
+    shard.shard === wanted.shard
+  );
+}
+
+function byKey(a: { readonly key: string }, b: { readonly key: string }): number {
+  return a.key < b.key ? -1 : a.key > b.key ? 1 : 0;
+}
+
+function unknownOf(error: unknown): Read<never> {
+  return unknown(describeError(error));
+}
+
+/** The record as it is now, and where. What cannot be read cannot be written: nothing has been sent yet. */
+async function readForWrite(
+  stores: Stores,
+  globalRoot: string,
+  pooler: { readonly cell: string; readonly key: string },
+  signal: AbortSignal | undefined,
+): Promise<{ store: EtcdStore; found: StoredValue | undefined }> {
+  const limits = within(retireReadMs, signal);
+  try {
+    const { store, root } = await locate(stores, globalRoot, pooler.cell, limits);
+    if (!isPoolerKey(root, pooler.key)) {
+      throw new TerminalError(
+        'PoolerKeyInvalid',
+        `the key is none of a pooler in cell ${pooler.cell}`,
+      );
+    }
+    return { store, found: await readKey(store, pooler.key, limits) };
+  } catch (error) {
+    throw error instanceof TerminalError ? error : notWritten(error);
+  }
+}
+
+/** A repaired permission or address emits no event, so the message comes back slowly instead of being dropped. */
+function notWritten(error: unknown): RetryableError {
+  const isForbidden =
+    (error instanceof CellUnreadable && error.isForbidden) ||
+    (error instanceof EtcdFailure && error.kind === 'forbidden');
+  return isForbidden
+    ? new RetryableError('TopologyForbidden', describeError(error), {
+        afterSeconds: 300,
+        cause: error,
+      })
+    : new RetryableError('TopologyUnreachable', describeError(error), { cause: error });
+}
+
+/**
+ * The compare-and-swap. When its answer is lost, or says that the key moved, what the key holds now decides: our own
+ * bytes were written by us whatever the answer was, and an unmoved key was not written yet.
+ */
+async function swap(
+  store: EtcdStore,
+  write: { readonly key: string; readonly value: Uint8Array; readonly modRevision: string },
+  signal: AbortSignal | undefined,
+): Promise<WriteResult> {
+  let failure: unknown;
+  try {
+    const answer = await store.swap(write, within(retireSwapMs, signal));
+    if (answer.kind === 'swapped') {
+      return { kind: 'written', resourceVersion: answer.modRevision };
+    }
+  } catch (error) {
+    if (error instanceof EtcdFailure && error.kind === 'forbidden') {
+      throw notWritten(error);
+    }
+    failure = error;
+  }
+  let now: StoredValue | undefined;
+  try {
+    now = await readKey(store, write.key, within(retireLookMs, signal));
+  } catch (error) {
+    throw new RetryableError('TopologyOutcomeUnknown', `${write.key}: ${describeError(error)}`, {
+      cause: failure ?? error,
+    });
+  }
+  if (now !== undefined && Buffer.from(write.value).equals(now.value)) {
+    return { kind: 'written', resourceVersion: now.modRevision };
+  }
+  if (now?.modRevision === write.modRevision) {
+    throw new RetryableError('TopologyUnreachable', `${write.key}: ${describeError(failure)}`, {
+      cause: failure,
+    });
+  }
+  return lostRace(write.key, now);
+}
+
+function lostRace(key: string, now: StoredValue | undefined): WriteResult {
+  return {
+    kind: 'lostRace',
+    why: now === undefined ? `${key} is gone` : `${key} is at mod revision ${now.modRevision} now`,
+  };
+}

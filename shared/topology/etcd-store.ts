@@ -1,0 +1,185 @@
+/** One key as etcd holds it. */
+export interface StoredValue {
+  readonly key: string;
+  readonly value: Uint8Array;
+  /** int64, as a decimal string. */
+  readonly modRevision: string;
+}
+
+interface RangeRequest {
+  readonly key: Uint8Array;
+  /** Exclusive; absent for one key. */
+  readonly rangeEnd?: Uint8Array;
+  /** 0 or absent: no limit. */
+  readonly limit?: number;
+  /** Absent: the newest, as agreed by a quorum. */
+  readonly revision?: string;
+}
+
+interface RangePage {
+  /** The revision the page was read at: the one asked for, or the newest. */
+  readonly revision: string;
+  readonly entries: readonly (Omit<StoredValue, 'key'> & { readonly key: Uint8Array })[];
+  /** Whether the limit cut the answer short. */
+  readonly more: boolean;
+}
+
+interface SwapRequest {
+  readonly key: string;
+  readonly value: Uint8Array;
+  /** The key is written only while this is its mod revision. */
+  readonly modRevision: string;
+}
+
+type SwapAnswer =
+  | { readonly kind: 'swapped'; readonly modRevision: string }
+  | { readonly kind: 'moved' };
+
+/** When an answer must be there, and who may end the request sooner. */
+export interface RequestLimits {
+  /** Milliseconds since the Unix epoch. */
+  readonly deadline: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export function within(timeoutMs: number, signal: AbortSignal | undefined): RequestLimits {
+  return { deadline: Date.now() + timeoutMs, signal };
+}
+
+/** Whole milliseconds left, at least 1: an expired request fails by its timeout as any other. */
+export function remainingMs(limits: RequestLimits): number {
+  return Math.max(1, Math.ceil(limits.deadline - Date.now()));
+}
+
+/**
+ * One etcd member, over one of its transports. Reads are linearizable. A failure throws {@link EtcdFailure}; after a
+ * failed `swap` the write may or may not have happened. Nothing is retried.
+ */
+export interface EtcdStore {
+  range(request: RangeRequest, limits: RequestLimits): Promise<RangePage>;
+  swap(request: SwapRequest, limits: RequestLimits): Promise<SwapAnswer>;
+  /** Ends the connections. Idempotent. */
+  close(): void;
+}
+
+/** `forbidden`: etcd, or who stands before it, refused the request, so nothing was done. `failed`: anything else. */
+export class EtcdFailure extends Error {
+  readonly kind: 'forbidden' | 'failed';
+
+  constructor(kind: 'forbidden' | 'failed', message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'EtcdFailure';
+    this.kind = kind;
+  }
+}
+
+/** Entries per page: records are about 300 bytes, gRPC answers are refused from 4 MiB on. */
+const pageSize = 500;
+
+/** A prefix with more entries is not read to its end: no topology has as many, and memory is bounded. */
+const maxEntries = 50_000;
+
+/** Reads one key; `undefined` where there is none. */
+export async function readKey(
+  store: EtcdStore,
+  key: string,
+  limits: RequestLimits,
+): Promise<StoredValue | undefined> {
+  const { entries } = await store.range({ key: Buffer.from(key) }, limits);
+  const entry = entries[0];
+  return entry === undefined ? undefined : { ...entry, key };
+}
+
+/**
+ * Reads every key with the prefix, in their order, all pages at the revision of the first.
+ *
+ * @throws EtcdFailure also when the revision was compacted away between two pages: a part is never returned
+ */
+export async function readPrefix(
+  store: EtcdStore,
+  prefix: string,
+  limits: RequestLimits,
+): Promise<readonly StoredValue[]> {
+  const rangeEnd = prefixEnd(prefix);
+  const found: StoredValue[] = [];
+  let key: Uint8Array = Buffer.from(prefix);
+  let revision: string | undefined;
+  for (;;) {
+    const page = await store.range(
+      { key, rangeEnd, limit: pageSize, ...(revision === undefined ? {} : { revision }) },
+      limits,
+    );
+    found.push(
+      ...page.entries.map((entry) => ({ ...entry, key: Buffer.from(entry.key).toString('utf8') })),
+    );
+    const last = page.entries.at(-1);
+    if (!page.more || last === undefined) {
+      return found;
+    }
+    if (found.length >= maxEntries) {
+      throw new EtcdFailure('failed', `there are more than ${maxEntries} keys`);
+    }
+    key = Buffer.concat([last.key, Buffer.of(0)]);
+    revision ??= page.revision;
+  }
+}
+
+/** The first key after all that begin with the prefix. Prefixes are ASCII here, so the last byte can always grow. */
+function prefixEnd(prefix: string): Uint8Array {
+  const end = Buffer.from(prefix);
+  end[end.length - 1] = (end[end.length - 1] ?? 0) + 1;
+  return end;
+}
+
+/**
+ * The members of one etcd cluster as one store: reads go to the member that answered last, then to the others.
+ *
+ * A swap goes to one member only: when its answer is lost, the caller looks before anything is written again.
+ */
+export function anyMember(members: readonly [EtcdStore, ...EtcdStore[]]): EtcdStore {
+  if (members.length === 1) {
+    return members[0];
+  }
+  let preferred = members[0];
+  return {
+    async range(request, limits) {
+      const order = [preferred, ...members.filter((member) => member !== preferred)];
+      let failure: unknown;
+      for (const [index, member] of order.entries()) {
+        // A member that hangs must leave time for those behind it.
+        const timeoutMs = remainingMs(limits) / (order.length - index);
+        try {
+          const page = await member.range(request, within(timeoutMs, limits.signal));
+          preferred = member;
+          return page;
+        } catch (error) {
+          failure = error;
+          if (isRefusal(error) || limits.signal?.aborted === true) {
+            break;
+          }
+        }
+      }
+      throw failure;
+    },
+    swap(request, limits) {
+      return preferred.swap(request, limits);
+    },
+    close() {
+      for (const member of members) {
+        member.close();
+      }
+    },
+  };
+}
+
+/** Every member would refuse as well: they share their users. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof EtcdFailure && error.kind === 'forbidden';
+}
+
+/** Whether etcd's own words are about who asks. Some of these come as a plain "invalid argument". */
+export function isAuthError(message: string): boolean {
+  return /user name is empty|authentication failed|invalid auth token|permission denied|auth store is old|unauthenticated/i.test(
+    message,
+  );
+}

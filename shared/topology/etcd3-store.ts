@@ -1,0 +1,141 @@
+import { noop } from 'cockatiel';
+import { CompareResult, CompareTarget, Etcd3, type IOptions, type IRangeRequest } from 'etcd3';
+import { describeError } from '#shared/kernel/errors.ts';
+import type { TopologyCredentials } from './access.ts';
+import { type EtcdAddress, hostAndPort } from './address.ts';
+import {
+  EtcdFailure,
+  type EtcdStore,
+  type RequestLimits,
+  isAuthError,
+  remainingMs,
+} from './etcd-store.ts';
+
+/** How long signing in may take, in milliseconds. The request that waits for it has a deadline of its own. */
+const signInTimeoutMs = 5_000;
+
+/**
+ * One etcd member over gRPC. Loaded only where it is used: the module reads its protocol files at import.
+ *
+ * The client's own retries and circuit breaker are off: a write must not be sent twice, and a read that fails says so.
+ */
+export function etcd3Store(address: EtcdAddress, credentials: TopologyCredentials): EtcdStore {
+  let client: Etcd3 | undefined;
+
+  async function call<T>(
+    limits: RequestLimits,
+    run: (client: Etcd3, deadline: Date) => Promise<T>,
+  ): Promise<T> {
+    let used: Etcd3 | undefined;
+    try {
+      limits.signal?.throwIfAborted();
+      client ??= new Etcd3(optionsOf(address, credentials));
+      used = client;
+      return await orAborted(run(used, new Date(limits.deadline)), limits);
+    } catch (error) {
+      // A token that etcd no longer takes would be sent for ever; a new client signs in again.
+      if (credentials.username !== undefined && client === used) {
+        client = undefined;
+        used?.close();
+      }
+      throw failureOf(error, address);
+    }
+  }
+
+  return {
+    range(request, limits) {
+      return call(limits, async (client, deadline) => {
+        const query: IRangeRequest = {
+          key: Buffer.from(request.key),
+          ...(request.rangeEnd === undefined ? {} : { range_end: Buffer.from(request.rangeEnd) }),
+          ...(request.limit === undefined ? {} : { limit: request.limit }),
+          ...(request.revision === undefined ? {} : { revision: request.revision }),
+        };
+        const answer = await client.kv.range(query, { deadline });
+        return {
+          revision: request.revision ?? answer.header.revision,
+          entries: answer.kvs.map((entry) => ({
+            key: entry.key,
+            value: entry.value,
+            modRevision: entry.mod_revision,
+          })),
+          more: answer.more,
+        };
+      });
+    },
+    swap(request, limits) {
+      const key = Buffer.from(request.key);
+      return call(limits, async (client, deadline) => {
+        const answer = await client.kv.txn(
+          {
+            compare: [
+              {
+                key,
+                target: CompareTarget.Mod,
+                result: CompareResult.Equal,
+                mod_revision: request.modRevision,
+              },
+            ],
+            success: [{ request_put: { key, value: Buffer.from(request.value) } }],
+          },
+          { deadline },
+        );
+        return answer.succeeded
+          ? { kind: 'swapped', modRevision: answer.header.revision }
+          : { kind: 'moved' };
+      });
+    },
+    close() {
+      client?.close();
+      client = undefined;
+    },
+  };
+}
+
+function optionsOf(address: EtcdAddress, credentials: TopologyCredentials): IOptions {
+  const { username, password = '', ca, certificate, key } = credentials;
+  return {
+    hosts: `${address.scheme}://${hostAndPort(address)}`,
+    faultHandling: { global: noop, host: () => noop },
+    ...(address.scheme === 'https' && ca !== undefined
+      ? {
+          credentials: {
+            rootCertificate: Buffer.from(ca),
+            ...(key === undefined ? {} : { privateKey: Buffer.from(key) }),
+            ...(certificate === undefined ? {} : { certChain: Buffer.from(certificate) }),
+          },
+        }
+      : {}),
+    ...(username === undefined ? {} : { auth: { username, password } }),
+    // Signing in has no deadline of its own.
+    defaultCallOptions: () => ({ deadline: new Date(Date.now() + signInTimeoutMs) }),
+  };
+}
+
+/** gRPC knows deadlines, but no signal: an aborted request goes on unobserved until its deadline. */
+async function orAborted<T>(running: Promise<T>, limits: RequestLimits): Promise<T> {
+  const timeoutMs = remainingMs(limits);
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const ended = limits.signal === undefined ? timeout : AbortSignal.any([limits.signal, timeout]);
+  const { promise, reject } = Promise.withResolvers<never>();
+  const stop = () => {
+    reject(new Error(timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : 'aborted'));
+  };
+  ended.addEventListener('abort', stop, { once: true });
+  try {
+    return await Promise.race([running, promise]);
+  } finally {
+    ended.removeEventListener('abort', stop);
+    // Where the race is lost the request still fails later, with nobody left to hear it.
+    running.catch(() => undefined);
+  }
+}
+
+function failureOf(error: unknown, address: EtcdAddress): EtcdFailure {
+  const [message = ''] = describeError(error).split('\n');
+  return new EtcdFailure(
+    isAuthError(message) ? 'forbidden' : 'failed',
+    `etcd at ${hostAndPort(address)}: ${message.replace(/ Resolution note: $/, '')}`,
+    { cause: error },
+  );
+}
