@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** What a process was told wrongly. The message names every problem at once and never repeats a value. */
 export class ConfigurationError extends Error {

@@ -7,7 +7,7 @@ import type {
   SQSRecord,
 } from 'aws-lambda';
 import pLimit from 'p-limit';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Hint, hintSchema } from '#events/hint.ts';
 import { type KubeObject, type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';

@@ -1,5 +1,5 @@
-import { z } from 'zod';
-import { type Instant, parseInstant, toText } from './instant.ts';
+import * as z from 'zod';
+import { parseInstant } from './instant.ts';
 
 /** When to look again although nothing changes: every so many seconds, or once at an instant (RFC 3339). */
 export type Wake = { readonly every: number } | { readonly at: string };
@@ -113,15 +113,6 @@ export function recordText(record: StepRecord): string {
     ...(wake === undefined ? {} : { wake }),
     data,
   });
-}
-
-/** The instant a record's state was entered. Its schema guarantees that the text is a time. */
-export function sinceOf(record: StepRecord): Instant {
-  const since = parseInstant(record.since);
-  if (since === undefined) {
-    throw new Error(`record ${record.key} carries the malformed time ${toText(0 as Instant)}`);
-  }
-  return since;
 }
 
 function firstProblem(error: z.ZodError): string {

@@ -1,0 +1,210 @@
+import { acting } from '#shared/kernel/decision.ts';
+import { type Instant, toText } from '#shared/kernel/instant.ts';
+import { isSamePooler, hasStopped } from '#shared/topology/topology.ts';
+import { primaryOf } from './gates.ts';
+import {
+  type DrainDecision,
+  advance,
+  claimOf,
+  databaseOf,
+  event,
+  forceText,
+  hold,
+  isLeader,
+  isReplaced,
+  leaving,
+  memberOf,
+  policyOf,
+  recordOf,
+  wakeSeconds,
+  whyOf,
+  releaseMark,
+  statusEffects,
+} from './moves.ts';
+import type { DrainSnapshot } from './snapshot.ts';
+
+/** The one backward edge: while its pod still stands, a leader is not deleted. Without knowledge nothing happens. */
+export function becamePrimary(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { record, leaver } = leaving(snapshot);
+  const member = memberOf(snapshot, leaver);
+  if (member === undefined || member.isBeingDeleted) {
+    return undefined;
+  }
+  const primary = primaryOf(snapshot);
+  if (primary.kind === 'agreed' && isLeader(primary, leaver)) {
+    const message = `${leaver.pod} became primary and is not deleted`;
+    return acting('BecamePrimary', message, [
+      advance(snapshot, {
+        ...record,
+        state: 'requested',
+        since: toText(now),
+        reason: 'BecamePrimary',
+        wake: { every: wakeSeconds },
+      }),
+      event('Warning', 'BecamePrimary', message),
+    ]);
+  }
+  return primary.kind === 'agreed' || leaver.forced
+    ? undefined
+    : hold(
+        snapshot,
+        now,
+        'NoAgreedPrimary',
+        `${leaver.pod} may go once there is an agreed primary: ${primary.why}`,
+      );
+}
+
+export function deleteMember(snapshot: DrainSnapshot): DrainDecision | undefined {
+  const { record, leaver } = leaving(snapshot);
+  const member = memberOf(snapshot, leaver);
+  if (member === undefined || member.isBeingDeleted) {
+    return undefined;
+  }
+  return acting('MemberDeleted', `${leaver.pod} is deleted`, [], {
+    kind: 'deleteObject',
+    object: { kind: 'Pod', namespace: snapshot.shard.namespace, name: leaver.pod },
+    guard: { uid: leaver.podUid, recordKey: record.key },
+  });
+}
+
+/** A pod that stays Terminating may still run: it is waited for, never force-deleted. */
+export function waitForPodGone(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  return memberOf(snapshot, leaver) === undefined
+    ? undefined
+    : hold(snapshot, now, 'AwaitingPodGone', `${leaver.pod} is stopping`);
+}
+
+/** A pod object that is gone proves nothing about a node nobody hears from. */
+export function waitForNodeProof(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  const node = snapshot.nodes[leaver.node];
+  if (
+    leaver.forced ||
+    leaver.node === '' ||
+    node?.kind === 'absent' ||
+    (node?.kind === 'present' && node.value.isReady)
+  ) {
+    return undefined;
+  }
+  const why =
+    node?.kind === 'present'
+      ? 'is not Ready'
+      : `cannot be read: ${node === undefined ? 'it was not asked' : whyOf(node)}`;
+  return hold(
+    snapshot,
+    now,
+    'NodeUnproven',
+    `${leaver.pod} is gone, but its node ${leaver.node} ${why}: the member may still run`,
+    `make sure the node is off, then delete the Node or set ${forceText(leaver)}`,
+  );
+}
+
+/** It died without a word: its record gets what a graceful stop would have written, by compare-and-swap. */
+export function retireSilentRecord(snapshot: DrainSnapshot): DrainDecision | undefined {
+  const { record, leaver } = leaving(snapshot);
+  const pooler = recordOf(snapshot, leaver);
+  if (pooler === undefined || hasStopped(pooler) || isReplaced(snapshot, pooler)) {
+    return undefined;
+  }
+  return acting(
+    'SilentMemberRetired',
+    `${leaver.pod} left without a word: its pooler record is retired`,
+    [],
+    {
+      kind: 'topologyTxn',
+      database: databaseOf(snapshot).ref,
+      operation: { kind: 'retirePooler', cell: pooler.storeCell, key: pooler.key },
+      guard: { modRevision: pooler.modRevision, recordKey: record.key },
+    },
+  );
+}
+
+export function waitForCohortExit(
+  snapshot: DrainSnapshot,
+  now: Instant,
+): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  const pooler = recordOf(snapshot, leaver);
+  if (leaver.forced || pooler === undefined || isReplaced(snapshot, pooler)) {
+    return undefined;
+  }
+  const primary = primaryOf(snapshot);
+  if (primary.kind !== 'agreed') {
+    return hold(
+      snapshot,
+      now,
+      'NoAgreedPrimary',
+      `${leaver.pod} is gone; there is no agreed primary: ${primary.why}`,
+    );
+  }
+  return primary.rule.cohort.some((id) => isSamePooler(id, leaver.pooler))
+    ? hold(snapshot, now, 'AwaitingCohortExit', `${leaver.pod} is gone and still in the cohort`)
+    : undefined;
+}
+
+/** A surplus member's claim goes by policy, and only when nothing mounts it; a kept one is marked free. */
+export function releaseClaim(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { record, leaver } = leaving(snapshot);
+  if (leaver.cause !== 'surplus' || leaver.claimUid === '') {
+    return undefined;
+  }
+  if (snapshot.claims.kind === 'unknown') {
+    return hold(
+      snapshot,
+      now,
+      'ClaimsUnknown',
+      `the claim of ${leaver.pod} cannot be read: ${snapshot.claims.why}`,
+    );
+  }
+  const claim = claimOf(snapshot, leaver);
+  if (claim === undefined || claim.isBeingDeleted || policyOf(snapshot, leaver) === 'Retain') {
+    return undefined;
+  }
+  if (snapshot.claimsInUse.kind !== 'present') {
+    return hold(
+      snapshot,
+      now,
+      'ClaimsUnknown',
+      `whether a pod uses ${claim.name} is unknown: ${whyOf(snapshot.claimsInUse)}`,
+    );
+  }
+  if (snapshot.claimsInUse.value.includes(claim.name)) {
+    return hold(
+      snapshot,
+      now,
+      'ClaimInUse',
+      `a pod still uses the claim ${claim.name}`,
+      `delete the pod that mounts ${claim.name}`,
+    );
+  }
+  return acting(
+    'ClaimDeleted',
+    `the claim ${claim.name} is deleted, as the pool's policy says`,
+    [],
+    {
+      kind: 'deleteObject',
+      object: {
+        kind: 'PersistentVolumeClaim',
+        namespace: snapshot.shard.namespace,
+        name: claim.name,
+      },
+      guard: { uid: claim.uid, recordKey: record.key },
+    },
+  );
+}
+
+export function finishDrain(snapshot: DrainSnapshot, now: Instant): DrainDecision {
+  const { leaver } = leaving(snapshot);
+  const message = `${leaver.pod} has left`;
+  return acting('MemberLeft', message, [
+    ...releaseMark(snapshot, leaver),
+    advance(snapshot, null),
+    ...statusEffects(snapshot, now, { status: 'True', reason: 'MemberLeft', message }, null),
+    event(
+      'Normal',
+      'MemberLeft',
+      `${message}: ${leaver.cause}${leaver.forced ? ', forced by a person' : ''}`,
+    ),
+  ]);
+}

@@ -1,0 +1,274 @@
+import { acting, blocked, firstHit, settled } from '#shared/kernel/decision.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
+import {
+  becamePrimary,
+  deleteMember,
+  finishDrain,
+  releaseClaim,
+  retireSilentRecord,
+  waitForCohortExit,
+  waitForNodeProof,
+  waitForPodGone,
+} from './after-return.ts';
+import {
+  acknowledge,
+  authoriseDeletion,
+  awaitSwitchover,
+  betterNow,
+  cancelled,
+  forcedByPerson,
+  startDraining,
+  switchOver,
+  waitForPrimary,
+  waitForProposal,
+  waitForQuorum,
+  waitForSettle,
+} from './before-return.ts';
+import { primaryOf } from './gates.ts';
+import { mayHaveLeavers, whoShouldLeave } from './leaving.ts';
+import {
+  type DrainCheck,
+  type DrainDecision,
+  advance,
+  causeText,
+  drainingCondition,
+  event,
+  isFinished,
+  isForced,
+  leaverOf,
+  leavingRecord,
+  mayForce,
+  newRecord,
+  podOf,
+  slowWakeSeconds,
+  standStill,
+  statusEffects,
+  whyOf,
+  type OwnCondition,
+} from './moves.ts';
+import type { DrainSnapshot } from './snapshot.ts';
+
+/**
+ * Decides the next move for the one member of a shard that may be leaving.
+ *
+ * Protocol, goals and the argument why two concurrent handlers cannot both delete: README.md beside this file.
+ * Pure: same snapshot and instant, same decision.
+ */
+export function decide(snapshot: DrainSnapshot, now: Instant): DrainDecision {
+  return (
+    firstHit(beforeAnyone, snapshot, now) ??
+    firstHit(isFinished(snapshot) ? afterNoReturn : beforeNoReturn, snapshot, now) ??
+    settled('NobodyLeaves', 'no member has to leave')
+  );
+}
+
+/** People and the unknown come first. */
+export const beforeAnyone: readonly DrainCheck[] = [
+  targetBeingDeleted,
+  pausedByUser,
+  recordUnreadable,
+  foreignRecord,
+  membersUnknown,
+  nobodyLeaves,
+  databaseMissing,
+  pausedByDatabase,
+  topologyUnknown,
+  chooseLeaver,
+];
+
+/** A member is picked; everything can still be taken back. */
+export const beforeNoReturn: readonly DrainCheck[] = [
+  cancelled,
+  forcedByPerson,
+  betterNow,
+  awaitSwitchover,
+  waitForPrimary,
+  waitForProposal,
+  waitForQuorum,
+  switchOver,
+  startDraining,
+  waitForSettle,
+  acknowledge,
+  authoriseDeletion,
+];
+
+/** The member goes; what follows brings its leaving to its end. */
+export const afterNoReturn: readonly DrainCheck[] = [
+  forcedByPerson,
+  becamePrimary,
+  deleteMember,
+  waitForPodGone,
+  waitForNodeProof,
+  retireSilentRecord,
+  waitForCohortExit,
+  releaseClaim,
+  finishDrain,
+];
+
+function targetBeingDeleted({ shard }: DrainSnapshot): DrainDecision | undefined {
+  return shard.isBeingDeleted
+    ? settled('TargetBeingDeleted', 'the shard is being deleted; its pods go with their owner')
+    : undefined;
+}
+
+function pausedByUser({ shard }: DrainSnapshot): DrainDecision | undefined {
+  return shard.isPaused
+    ? settled('Paused', 'the shard is paused: everything is observed, nothing is done')
+    : undefined;
+}
+
+/** From a newer version, or broken: hands off. `millrace reset` is the way out. */
+function recordUnreadable(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { record, shard } = snapshot;
+  if (record.kind !== 'unreadable') {
+    return undefined;
+  }
+  const message = `the record step.millrace.dev/drain-step cannot be read: ${record.why}`;
+  return blocked(
+    'RecordUnreadable',
+    message,
+    `check who wrote it, then run: millrace reset shd/${shard.name} drain-step -n ${shard.namespace}`,
+    { every: slowWakeSeconds },
+    statusEffects(snapshot, now, { status: 'Unknown', reason: 'RecordUnreadable', message }, null),
+  );
+}
+
+/** Copied or restored from another object: never obeyed, only cleared. */
+function foreignRecord({ shard, record }: DrainSnapshot): DrainDecision | undefined {
+  if (record.kind !== 'foreign') {
+    return undefined;
+  }
+  return acting(
+    'RecordForeign',
+    `the record belongs to another object (uid ${record.uid}) and is cleared`,
+    [
+      {
+        kind: 'advance',
+        record: null,
+        guard: { uid: shard.uid, generation: shard.generation, previous: record.text },
+      },
+    ],
+  );
+}
+
+function membersUnknown(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  return snapshot.members.kind === 'present'
+    ? undefined
+    : standStill(
+        snapshot,
+        now,
+        'MembersUnknown',
+        `the shard's pods cannot be listed: ${whyOf(snapshot.members)}`,
+      );
+}
+
+/** No record and nobody to leave: the converged state. Only the primary in status may still have to follow. */
+function nobodyLeaves(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  if (leavingRecord(snapshot) !== null || mayHaveLeavers(snapshot)) {
+    return undefined;
+  }
+  const message = 'no member has to leave';
+  const { drained, generation } = snapshot.shard;
+  const isSaid = drained?.status === 'True' && drained.observedGeneration === generation;
+  const condition: OwnCondition = isSaid
+    ? { status: 'True', reason: drained.reason, message: drained.message }
+    : { status: 'True', reason: 'NobodyLeaves', message };
+  return settled('NobodyLeaves', message, [
+    ...(snapshot.record.kind === 'ours' ? [advance(snapshot, null)] : []),
+    ...statusEffects(snapshot, now, condition, null),
+  ]);
+}
+
+function databaseMissing(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { database, shard } = snapshot;
+  switch (database.kind) {
+    case 'present':
+      return undefined;
+    case 'absent':
+      return standStill(
+        snapshot,
+        now,
+        'DatabaseMissing',
+        `a member has to leave, but the Database ${shard.databaseName} does not exist`,
+        `create the Database ${shard.databaseName} in namespace ${shard.namespace}`,
+      );
+    case 'unknown':
+      return standStill(
+        snapshot,
+        now,
+        'DatabaseUnknown',
+        `the Database cannot be read: ${database.why}`,
+      );
+  }
+}
+
+function pausedByDatabase({ database }: DrainSnapshot): DrainDecision | undefined {
+  return database.kind === 'present' && database.value.isPaused
+    ? settled('Paused', 'the database is paused: everything is observed, nothing is done')
+    : undefined;
+}
+
+/** Unknown is never safe; only a person may go on without the topology, and only for the member they named. */
+function topologyUnknown(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { topology } = snapshot;
+  if (isForced(snapshot) || mayForce(snapshot)) {
+    return undefined;
+  }
+  if (topology.kind !== 'present') {
+    return standStill(
+      snapshot,
+      now,
+      'TopologyUnknown',
+      `the topology cannot be read: ${whyOf(topology)}`,
+    );
+  }
+  const [undecodable] = topology.value.undecodable;
+  return undecodable === undefined
+    ? undefined
+    : standStill(
+        snapshot,
+        now,
+        'PoolerRecordUnreadable',
+        `the pooler record ${undecodable.key} cannot be decoded: ${undecodable.why}`,
+        'repair or remove that record, or use a Millrace version that knows it',
+      );
+}
+
+/** Claims the shard's one place for the member that should leave first. The record is the lock. */
+function chooseLeaver(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  if (leavingRecord(snapshot) !== null) {
+    return undefined;
+  }
+  const primary = primaryOf(snapshot);
+  const candidates = whoShouldLeave(
+    snapshot,
+    primary.kind === 'agreed' ? podOf(snapshot, primary) : null,
+  );
+  const chosen =
+    candidates.find(({ member }) => member.uid === snapshot.shard.forcedPodUid) ?? candidates[0];
+  if (chosen === undefined) {
+    const why = primary.kind === 'agreed' ? 'every candidate is somebody else’s' : primary.why;
+    return standStill(
+      snapshot,
+      now,
+      'NobodySafeToChoose',
+      `a member has to leave and none can be chosen: ${why}`,
+    );
+  }
+  if (snapshot.claims.kind === 'unknown') {
+    return standStill(
+      snapshot,
+      now,
+      'ClaimsUnknown',
+      `the shard's claims cannot be listed: ${snapshot.claims.why}`,
+    );
+  }
+  const leaver = leaverOf(snapshot, chosen, now);
+  const record = newRecord(snapshot, 'requested', leaver, 'MemberChosen', now);
+  const message = `${leaver.pod} is to leave: ${causeText(chosen)}`;
+  return acting('MemberChosen', message, [
+    advance(snapshot, record),
+    ...statusEffects(snapshot, now, drainingCondition(snapshot, leaver), leaver),
+    event('Normal', 'MemberChosen', message),
+  ]);
+}

@@ -1,0 +1,181 @@
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { stepNames } from '#shared/api/steps.ts';
+
+/**
+ * Reads the code base itself: who may import whom, where SDKs and the environment may be touched, and that every step
+ * has its files. Rules are functions over (file, text), so that a seeded violation shows that each can fail.
+ */
+const root = new URL('../..', import.meta.url).pathname;
+const folders = ['functions', 'shared', 'events', 'infra', 'test'];
+
+interface Source {
+  readonly path: string;
+  readonly text: string;
+}
+
+interface Rule {
+  readonly name: string;
+  readonly isBroken: (source: Source) => boolean;
+  /** A file that breaks it. */
+  readonly violation: Source;
+}
+
+function importsOf({ text }: Source): readonly string[] {
+  return [...text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map(
+    ([, specifier]) => specifier ?? '',
+  );
+}
+
+/** Imports that exist at run time: `import type` is erased. */
+function runtimeImportsOf({ text }: Source): readonly string[] {
+  const withoutTypes = text.replaceAll(/(?:import|export) type [^;]*?from '[^']+';/g, '');
+  return importsOf({ path: '', text: withoutTypes });
+}
+
+const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
+  [/^etcd3$/, /^shared\/topology\//],
+  [/^@aws-sdk\/client-sqs$/, /^shared\/queue\//],
+  [/^@kubernetes\/client-node$/, /^shared\/kube\//],
+  [/^@bufbuild\/protobuf/, /^shared\/topology\//],
+];
+
+const rules: readonly Rule[] = [
+  {
+    name: 'a step imports its own folder, shared and packages, never another step',
+    isBroken: (source) =>
+      source.path.startsWith('functions/') &&
+      importsOf(source).some(
+        (specifier) =>
+          /^#(functions|events|infra|test)\//.test(specifier) || specifier.startsWith('../'),
+      ),
+    violation: {
+      path: 'functions/a/decide.ts',
+      text: "import { b } from '#functions/b/decide.ts';",
+    },
+  },
+  {
+    name: 'decide.ts touches no I/O, clock, randomness, environment or package',
+    isBroken: (source) =>
+      /^functions\/[^/]+\/decide\.ts$/.test(source.path) &&
+      (runtimeImportsOf(source).some(
+        (specifier) => !/^(\.\/|#shared\/(api|kernel|topology)\/)/.test(specifier),
+      ) ||
+        /\bDate\.now\b|\bnew Date\(\)|Math\.random|process\.|\bfetch\(|logger/.test(source.text)),
+    violation: { path: 'functions/a/decide.ts', text: 'const now = Date.now();' },
+  },
+  {
+    name: 'shared imports nothing above it but the hint',
+    isBroken: (source) =>
+      source.path.startsWith('shared/') &&
+      importsOf(source).some((specifier) =>
+        /^#(functions|infra|test|events\/(?!hint\.ts$))/.test(specifier),
+      ),
+    violation: { path: 'shared/kernel/a.ts', text: "import { x } from '#infra/cli/x.ts';" },
+  },
+  {
+    name: 'the kernel knows no adapter',
+    isBroken: (source) =>
+      source.path.startsWith('shared/kernel/') &&
+      runtimeImportsOf(source).some((specifier) =>
+        /^#shared\/(outside|queue|topology|admin|kube\/http)/.test(specifier),
+      ),
+    violation: { path: 'shared/kernel/a.ts', text: "import { x } from '#shared/queue/sqs.ts';" },
+  },
+  {
+    name: 'the relay knows no step and no adapter of the data plane',
+    isBroken: (source) =>
+      source.path.startsWith('events/') &&
+      importsOf(source).some((specifier) =>
+        /^#(functions|infra|test)\/|^#shared\/(topology|admin|outside)\//.test(specifier),
+      ),
+    violation: {
+      path: 'events/relay/a.ts',
+      text: "import { x } from '#functions/drain-step/step.ts';",
+    },
+  },
+  {
+    name: 'SDKs are imported by their adapters only',
+    isBroken: (source) =>
+      /^(functions|shared|events)\//.test(source.path) &&
+      sdkHomes.some(
+        ([sdk, home]) =>
+          !home.test(source.path) &&
+          runtimeImportsOf(source).some((specifier) => sdk.test(specifier)),
+      ),
+    violation: { path: 'shared/kernel/a.ts', text: "import { Etcd3 } from 'etcd3';" },
+  },
+  {
+    name: 'the environment is read where configuration is',
+    isBroken: (source) =>
+      /^(functions|shared|events)\//.test(source.path) &&
+      !/^shared\/kernel\/(config|pipeline)\.ts$|\/main\.ts$/.test(source.path) &&
+      /\bprocess\.env\b/.test(source.text),
+    violation: { path: 'events/relay/a.ts', text: 'const a = process.env.B;' },
+  },
+  {
+    name: 'annotation keys are spelled in shared/api only',
+    isBroken: (source) =>
+      /^(functions|shared|events)\//.test(source.path) &&
+      !source.path.startsWith('shared/api/') &&
+      source.path.endsWith('.ts') &&
+      /['"`](?:step|drain|release)?\.?millrace\.dev\/[a-z]/.test(
+        source.text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, ''),
+      ),
+    violation: { path: 'functions/a/observe.ts', text: "const key = 'millrace.dev/drain';" },
+  },
+  {
+    name: 'no file is named utils, helpers, common, types or index',
+    isBroken: (source) => /\/(utils?|helpers?|common|types|index)\.ts$/.test(source.path),
+    violation: { path: 'shared/kernel/utils.ts', text: '' },
+  },
+];
+
+const sources: readonly Source[] = folders
+  .flatMap((folder) => filesBelow(join(root, folder)))
+  .filter((path) => path.endsWith('.ts'))
+  .map((path) => ({ path: relative(root, path), text: readFileSync(path, 'utf8') }));
+
+function filesBelow(folder: string): string[] {
+  return readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name);
+    return statSync(path).isDirectory() ? filesBelow(path) : [path];
+  });
+}
+
+describe('the architecture', () => {
+  test('is checked over every folder of the product', () => {
+    for (const folder of folders) {
+      expect(
+        sources.filter(({ path }) => path.startsWith(`${folder}/`)).length,
+        folder,
+      ).toBeGreaterThan(0);
+    }
+    expect(sources.length).toBeGreaterThan(80);
+  });
+
+  test.each(rules)('$name', (rule) => {
+    const checked = sources.filter(({ path }) => path !== 'test/unit/architecture.test.ts');
+
+    expect(checked.filter(rule.isBroken).map(({ path }) => path)).toEqual([]);
+    expect(rule.isBroken(rule.violation), 'the rule notices its seeded violation').toBe(true);
+  });
+
+  test.each(stepNames)('%s has its files, a short handler and mirrored tests', (step) => {
+    const folder = join(root, 'functions', step);
+
+    const handler = readFileSync(join(folder, 'handler.ts'), 'utf8');
+
+    expect(readdirSync(folder)).toEqual(
+      expect.arrayContaining(['handler.ts', 'observe.ts', 'decide.ts', 'README.md']),
+    );
+    expect(handler.split('\n').length).toBeLessThanOrEqual(30);
+    expect(handler).not.toMatch(/\bif \(/);
+    expect(readdirSync(join(root, 'test/unit/functions', step))).toContain('decide.test.ts');
+  });
+
+  test('every folder of functions is a step', () => {
+    expect(readdirSync(join(root, 'functions')).toSorted()).toEqual([...stepNames].toSorted());
+  });
+});

@@ -1,0 +1,777 @@
+import { describe, expect, test } from 'vitest';
+import type { DrainRecord, LeavingRecord } from '#shared/api/drain-record.ts';
+import type { Effect } from '#shared/kernel/effect.ts';
+import { type Instant, plusSeconds, toText } from '#shared/kernel/instant.ts';
+import { absent, present, unknown } from '#shared/kernel/read.ts';
+import {
+  afterNoReturn,
+  beforeAnyone,
+  beforeNoReturn,
+  decide,
+} from '#functions/drain-step/decide.ts';
+import type { DrainDecision } from '#functions/drain-step/moves.ts';
+import {
+  type DrainBuilder,
+  aClaim,
+  aMember,
+  aShardOf,
+  now,
+  poolerOf,
+  shardUid,
+  uidOf,
+} from './a-drain.ts';
+
+function look(drain: DrainBuilder, at: Instant = now): DrainDecision {
+  return decide(drain.build(), at);
+}
+
+function effectsOf(decision: DrainDecision): readonly Effect[] {
+  return decision.effects;
+}
+
+function kinds(decision: DrainDecision): readonly string[] {
+  return decision.effects.map(({ kind }) => kind);
+}
+
+/** The record the decision writes: `null` when it clears it, `undefined` when it leaves it. */
+function nextRecord(decision: DrainDecision): DrainRecord | null | undefined {
+  const advance = effectsOf(decision).find((effect) => effect.kind === 'advance');
+  return advance === undefined ? undefined : (advance.record as DrainRecord | null);
+}
+
+function condition(
+  decision: DrainDecision,
+): { status: string; reason: string; message: string } | undefined {
+  const apply = effectsOf(decision).find((effect) => effect.kind === 'applyStatus');
+  return (
+    apply?.status['conditions'] as { status: string; reason: string; message: string }[] | undefined
+  )?.[0];
+}
+
+function destructive(decision: DrainDecision): readonly string[] {
+  return kinds(decision).filter((kind) =>
+    ['deleteObject', 'topologyTxn', 'switchPrimary'].includes(kind),
+  );
+}
+
+const intent = { leader: poolerOf('orders-0'), rule: { term: '3', subterm: '1' } };
+
+test('the tables are read in this order', () => {
+  const names = [beforeAnyone, beforeNoReturn, afterNoReturn].map((rows) =>
+    rows.map((row) => row.name),
+  );
+
+  expect(names).toEqual([
+    [
+      'targetBeingDeleted',
+      'pausedByUser',
+      'recordUnreadable',
+      'foreignRecord',
+      'membersUnknown',
+      'nobodyLeaves',
+      'databaseMissing',
+      'pausedByDatabase',
+      'topologyUnknown',
+      'chooseLeaver',
+    ],
+    [
+      'cancelled',
+      'forcedByPerson',
+      'betterNow',
+      'awaitSwitchover',
+      'waitForPrimary',
+      'waitForProposal',
+      'waitForQuorum',
+      'switchOver',
+      'startDraining',
+      'waitForSettle',
+      'acknowledge',
+      'authoriseDeletion',
+    ],
+    [
+      'forcedByPerson',
+      'becamePrimary',
+      'deleteMember',
+      'waitForPodGone',
+      'waitForNodeProof',
+      'retireSilentRecord',
+      'waitForCohortExit',
+      'releaseClaim',
+      'finishDrain',
+    ],
+  ]);
+});
+
+describe('before anyone is picked', () => {
+  test('a shard that is being deleted is left to its owner’s garbage collection', () => {
+    expect(look(aShardOf(3).wanting(2).withShard({ isBeingDeleted: true }))).toMatchObject({
+      outcome: 'settled',
+      reason: 'TargetBeingDeleted',
+      effects: [],
+    });
+  });
+
+  test.each(['requested', 'finished'] as const)(
+    'a paused shard does nothing, whatever its %s record authorises',
+    (state) => {
+      expect(
+        look(aShardOf(3).wanting(2).draining('orders-2', state).withShard({ isPaused: true })),
+      ).toMatchObject({
+        outcome: 'settled',
+        reason: 'Paused',
+        effects: [],
+      });
+    },
+  );
+
+  test('a paused database does nothing', () => {
+    const paused = aShardOf(3).wanting(2).draining('orders-2', 'finished');
+    paused.with({
+      database: present({
+        shard: { database: 'postgres', tableGroup: 'default', shard: '0-inf' },
+        ref: { namespace: 'db', name: 'main', uid: 'database-uid' },
+        isPaused: true,
+      }),
+    });
+
+    expect(look(paused)).toMatchObject({ outcome: 'settled', reason: 'Paused', effects: [] });
+  });
+
+  test('an unreadable record is hands-off, with a condition that names the way out (D12)', () => {
+    const decision = look(
+      aShardOf(3)
+        .wanting(2)
+        .with({ record: { kind: 'unreadable', text: '{"v":9}', why: 'v: 9' } }),
+    );
+
+    expect(decision).toMatchObject({ outcome: 'blocked', reason: 'RecordUnreadable' });
+    expect(kinds(decision)).toEqual(['applyStatus']);
+    expect(decision.outcome === 'blocked' && decision.needs).toContain(
+      'millrace reset shd/orders drain-step -n db',
+    );
+  });
+
+  test('a record of another object is cleared and never obeyed (D9)', () => {
+    const decision = look(
+      aShardOf(3)
+        .wanting(2)
+        .with({ record: { kind: 'foreign', text: '{}', uid: 'other' } }),
+    );
+
+    expect(decision).toMatchObject({ outcome: 'acting', reason: 'RecordForeign' });
+    expect(kinds(decision)).toEqual(['advance']);
+    expect(nextRecord(decision)).toBeNull();
+  });
+
+  test('pods that cannot be listed stop everything and are looked at again', () => {
+    const decision = look(
+      aShardOf(3)
+        .wanting(2)
+        .with({ members: unknown('listing pods: 403 Forbidden') }),
+    );
+
+    expect(decision).toMatchObject({
+      outcome: 'waiting',
+      reason: 'MembersUnknown',
+      wake: { every: 60 },
+    });
+    expect(nextRecord(decision)).toMatchObject({ state: 'choosing', wake: { every: 60 } });
+    expect(condition(decision)?.message).toContain('403 Forbidden');
+  });
+
+  test('a converged shard is settled, and says so once', () => {
+    const first = look(aShardOf(3));
+    const status = first.effects[0];
+    const said = status?.kind === 'applyStatus' ? status.status : {};
+    const second = look(
+      aShardOf(3).withShard({
+        drained: (said['conditions'] as never[])[0] ?? null,
+        primary: said['primary'] as never,
+      }),
+    );
+
+    expect(first).toMatchObject({ outcome: 'settled', reason: 'NobodyLeaves' });
+    expect(condition(first)).toMatchObject({ status: 'True' });
+    expect(second.effects).toEqual([]);
+  });
+
+  test('a missing Database blocks a drain and says what to create', () => {
+    const decision = look(aShardOf(3).wanting(2).with({ database: absent }));
+
+    expect(decision).toMatchObject({
+      outcome: 'blocked',
+      reason: 'DatabaseMissing',
+      needs: 'create the Database main in namespace db',
+    });
+    expect(destructive(decision)).toEqual([]);
+  });
+
+  test('an unreadable topology stops every drain', () => {
+    const decision = look(
+      aShardOf(3)
+        .wanting(2)
+        .with({ topology: unknown('cell zone-a: connection refused') }),
+    );
+
+    expect(decision).toMatchObject({ outcome: 'waiting', reason: 'TopologyUnknown' });
+  });
+
+  test('a pooler record that cannot be decoded stops every drain and is named', () => {
+    const drain = aShardOf(3).wanting(2);
+    const { topology } = drain.build();
+    drain.with({
+      topology:
+        topology.kind === 'present'
+          ? present({ ...topology.value, undecodable: [{ key: '/x/Pooler', why: 'fits neither' }] })
+          : topology,
+    });
+
+    const decision = look(drain);
+
+    expect(decision).toMatchObject({ outcome: 'blocked', reason: 'PoolerRecordUnreadable' });
+    expect(decision.message).toContain('/x/Pooler');
+  });
+});
+
+describe('who leaves', () => {
+  test('the highest index of the surplus is picked, and never the primary', () => {
+    expect(nextRecord(look(aShardOf(3).wanting(2)))?.data).toMatchObject({
+      pod: 'orders-2',
+      cause: 'surplus',
+    });
+    expect(nextRecord(look(aShardOf(3).ledBy('orders-2').wanting(2)))?.data).toMatchObject({
+      pod: 'orders-1',
+    });
+  });
+
+  test('a member that is not ready goes before ready ones', () => {
+    expect(
+      nextRecord(look(aShardOf(4).wanting(3).withMember('orders-1', { isReady: false })))?.data,
+    ).toMatchObject({
+      pod: 'orders-1',
+    });
+  });
+
+  test('nobody is picked as surplus while the primary is not known', () => {
+    const decision = look(aShardOf(3).wanting(2).withPooler('orders-0', { role: 'replica' }));
+
+    expect(decision).toMatchObject({ outcome: 'waiting', reason: 'NobodySafeToChoose' });
+    expect(nextRecord(decision)?.state).toBe('choosing');
+  });
+
+  test('a pod a person asked for is picked, its cause kept apart from surplus', () => {
+    expect(nextRecord(look(aShardOf(3).requested('orders-1')))?.data).toMatchObject({
+      pod: 'orders-1',
+      cause: 'requested',
+    });
+  });
+
+  test('a requested pod of a pool with too many members leaves as its surplus', () => {
+    expect(nextRecord(look(aShardOf(3).wanting(2).requested('orders-1')))?.data).toMatchObject({
+      pod: 'orders-1',
+      cause: 'surplus',
+    });
+  });
+
+  test('an ended pod and a pod whose node is gone have failed; an unready one has not', () => {
+    const ended = aShardOf(3).withMember('orders-2', { hasEnded: true, isReady: false });
+    const stranded = aShardOf(3)
+      .withMember('orders-2', { node: 'node-9', isReady: false })
+      .with({ nodes: { 'node-9': absent } });
+    const unready = aShardOf(3).withMember('orders-2', { isReady: false });
+
+    expect(nextRecord(look(ended))?.data).toMatchObject({ pod: 'orders-2', cause: 'failed' });
+    expect(nextRecord(look(stranded))?.data).toMatchObject({ pod: 'orders-2', cause: 'failed' });
+    expect(look(unready).reason).toBe('NobodyLeaves');
+  });
+
+  test('a pool in attach mode obeys requests and no counts', () => {
+    const attached = () =>
+      aShardOf(3)
+        .wanting(1)
+        .withPool({ isAttached: true })
+        .withMember('orders-2', { control: 'attached' });
+
+    expect(look(attached()).reason).toBe('NobodyLeaves');
+    expect(nextRecord(look(attached().requested('orders-2')))?.data).toMatchObject({
+      cause: 'requested',
+    });
+  });
+
+  test.each([
+    ['another controller’s', { control: 'foreign' as const }],
+    ['marked by another operator', { isMarkedByOthers: true }],
+  ])('a pod that is %s is no member: neither counted nor taken', (_what, change) => {
+    const drain = aShardOf(3).wanting(2).withMember('orders-2', change);
+
+    expect(look(drain).reason).toBe('NobodyLeaves');
+  });
+
+  test('the record names everything its drain will need', () => {
+    const record = nextRecord(look(aShardOf(3).wanting(2))) as LeavingRecord;
+
+    expect(record).toMatchObject({
+      key: `drain-step/${shardUid}/${uidOf('orders-2')}`,
+      state: 'requested',
+      wake: { every: 5 },
+    });
+    expect(record.data).toMatchObject({
+      podUid: uidOf('orders-2'),
+      node: 'node-1',
+      claimUid: 'claim-uid-orders-2',
+      pooler: poolerOf('orders-2'),
+      index: 2,
+    });
+  });
+});
+
+describe('before the point of no return', () => {
+  test('the states follow one another, each by one record move', () => {
+    expect(nextRecord(look(aShardOf(3).wanting(2).draining('orders-2', 'requested')))?.state).toBe(
+      'draining',
+    );
+    expect(nextRecord(look(aShardOf(3).wanting(2).draining('orders-2', 'draining')))?.state).toBe(
+      'acknowledged',
+    );
+    expect(
+      nextRecord(look(aShardOf(3).wanting(2).draining('orders-2', 'acknowledged')))?.state,
+    ).toBe('finished');
+  });
+
+  test('the gates must hold on two looks at least five seconds apart (D4)', () => {
+    const decision = look(aShardOf(3).wanting(2).draining('orders-2', 'draining', 4));
+
+    expect(decision).toMatchObject({
+      outcome: 'waiting',
+      reason: 'Settling',
+      wake: { every: 5 },
+      effects: [],
+    });
+  });
+
+  test.each(['requested', 'draining', 'acknowledged'] as const)(
+    'a raised count takes a drain back from %s',
+    (state) => {
+      const decision = look(
+        aShardOf(3).draining('orders-2', state).withMember('orders-2', { mirror: 'draining' }),
+      );
+
+      expect(decision).toMatchObject({ outcome: 'acting', reason: 'DrainCancelled' });
+      expect(nextRecord(decision)).toBeNull();
+      expect(decision.effects).toContainEqual(
+        expect.objectContaining({
+          kind: 'patchObject',
+          patch: { metadata: { annotations: { 'drain.millrace.dev/state': null } } },
+        }),
+      );
+    },
+  );
+
+  test('a request taken back cancels; a pod that is gone cannot take it back', () => {
+    const drain = () => aShardOf(3).draining('orders-1', 'draining', 6, { cause: 'requested' });
+
+    expect(look(drain()).reason).toBe('DrainCancelled');
+    expect(look(drain().withoutPod('orders-1')).reason).toBe('GatesHeld');
+  });
+
+  test.each(['requested', 'draining', 'acknowledged'] as const)(
+    'in %s, a lost quorum blocks and says what it needs (D5)',
+    (state) => {
+      const decision = look(
+        aShardOf(3)
+          .wanting(2)
+          .draining('orders-2', state)
+          .withStatus('orders-1', { isReady: false }),
+      );
+
+      expect(decision).toMatchObject({
+        outcome: 'blocked',
+        reason: 'QuorumTooSmall',
+        wake: { every: 60 },
+      });
+      expect(decision.message).toBe(
+        'without orders-2 only 1 healthy members remain, and a commit needs 2',
+      );
+      expect(nextRecord(decision)?.state).toBe(state);
+      expect(condition(decision)).toMatchObject({ status: 'False', reason: 'QuorumTooSmall' });
+    },
+  );
+
+  test.each([
+    ['unreachable', (drain: DrainBuilder) => drain.withStatus('orders-1', null)],
+    [
+      'not streaming',
+      (drain: DrainBuilder) => drain.withStatus('orders-1', { isStreaming: false }),
+    ],
+    [
+      'of an unknown role',
+      (drain: DrainBuilder) => drain.withStatus('orders-1', { role: 'unknown' }),
+    ],
+    [
+      'draining its clients',
+      (drain: DrainBuilder) => drain.withPooler('orders-1', { serving: 'draining' }),
+    ],
+    ['starting', (drain: DrainBuilder) => drain.withPooler('orders-1', { lifecycle: 'starting' })],
+    [
+      'of a pod that is going',
+      (drain: DrainBuilder) => drain.withMember('orders-1', { isBeingDeleted: true }),
+    ],
+    [
+      'of a pod in another operator’s hands',
+      (drain: DrainBuilder) => drain.withMember('orders-1', { isMarkedByOthers: true }),
+    ],
+    ['out of the cohort', (drain: DrainBuilder) => drain.outOfCohort('orders-1')],
+  ])('a voter that is %s does not count as healthy', (_what, change) => {
+    const drain = aShardOf(3)
+      .requested('orders-2')
+      .draining('orders-2', 'draining', 6, { cause: 'requested' });
+
+    expect(look(change(drain)).reason).toBe('QuorumTooSmall');
+  });
+
+  test('a policy over cells counts cells', () => {
+    const drain = aShardOf(3)
+      .wanting(2)
+      .draining('orders-2', 'draining')
+      .withRule({ policy: { kind: 'multi-cell-at-least-n', requiredCount: 2 } });
+
+    expect(look(drain)).toMatchObject({ reason: 'QuorumTooSmall' });
+  });
+
+  test('an unknown durability policy is never enough', () => {
+    const drain = aShardOf(5)
+      .wanting(4)
+      .draining('orders-4', 'draining')
+      .withRule({ policy: { kind: 'unknown', requiredCount: 0 } });
+
+    expect(look(drain)).toMatchObject({ outcome: 'blocked', reason: 'QuorumTooSmall' });
+  });
+
+  test('an undecided proposal is waited for', () => {
+    const proposal = {
+      rule: { term: '4', subterm: '0' },
+      leader: null,
+      cohort: [],
+      policy: { kind: 'at-least-n' as const, requiredCount: 2 },
+    };
+    const drain = aShardOf(3)
+      .wanting(2)
+      .draining('orders-2', 'acknowledged')
+      .withStatus('orders-0', { proposal });
+
+    expect(look(drain)).toMatchObject({
+      outcome: 'waiting',
+      reason: 'ProposalUndecided',
+      effects: [],
+    });
+  });
+
+  test.each([
+    [
+      'nobody claims to lead',
+      (drain: DrainBuilder) => drain.withPooler('orders-0', { role: 'none' }),
+    ],
+    [
+      'two claim to lead',
+      (drain: DrainBuilder) =>
+        drain.withPooler('orders-1', { role: 'primary', rule: { term: '2', subterm: '0' } }),
+    ],
+    [
+      'a role is unknown',
+      (drain: DrainBuilder) => drain.withPooler('orders-1', { role: 'unknown' }),
+    ],
+    ['the primary does not answer', (drain: DrainBuilder) => drain.withStatus('orders-0', null)],
+    [
+      'the primary says it follows',
+      (drain: DrainBuilder) => drain.withStatus('orders-0', { role: 'replica' }),
+    ],
+    [
+      'the primary’s rule names another leader',
+      (drain: DrainBuilder) => drain.withRule({ leader: poolerOf('orders-1') }),
+    ],
+  ])('no move is made while %s (F33)', (_what, change) => {
+    const decision = look(change(aShardOf(3).wanting(2).draining('orders-2', 'acknowledged')));
+
+    expect(decision).toMatchObject({ outcome: 'waiting', reason: 'NoAgreedPrimary', effects: [] });
+  });
+
+  test('an old claim of a pod that is gone disturbs nobody', () => {
+    const drain = aShardOf(4)
+      .wanting(2)
+      .draining('orders-3', 'acknowledged')
+      .ledBy('orders-1')
+      .withoutPod('orders-0');
+    drain
+      .withPooler('orders-0', { role: 'primary', rule: { term: '3', subterm: '1' } })
+      .withStatus('orders-0', null);
+
+    expect(look(drain).reason).toBe('MemberMayGo');
+  });
+
+  test('a surplus leaver that became primary gives its place to another', () => {
+    const decision = look(
+      aShardOf(3).wanting(2).draining('orders-2', 'requested').ledBy('orders-2'),
+    );
+
+    expect(decision).toMatchObject({ outcome: 'acting', reason: 'BecamePrimary' });
+    expect(nextRecord(decision)).toBeNull();
+  });
+
+  test.each(['draining', 'acknowledged'] as const)(
+    'a leaver that became primary in %s starts again from its request (D1)',
+    (state) => {
+      const drain = aShardOf(3)
+        .requested('orders-1')
+        .draining('orders-1', state, 6, { cause: 'requested' })
+        .ledBy('orders-1');
+
+      expect(nextRecord(look(drain))).toBeNull();
+    },
+  );
+
+  test('waiting past the deadline is written down once, with the exact unmet gate', () => {
+    const stuck = () =>
+      aShardOf(3)
+        .wanting(2)
+        .draining('orders-2', 'acknowledged', 400)
+        .withPooler('orders-0', { role: 'none' });
+    const first = look(stuck());
+    const told = effectsOf(first).find((effect) => effect.kind === 'applyStatus');
+    const status = told?.status as { conditions: never[]; drain: never; primary?: never };
+    const record = nextRecord(first) as DrainRecord;
+    const second = look(
+      stuck()
+        .with({ record: { kind: 'ours', text: 'x', record } })
+        .withShard({
+          drained: status.conditions[0] ?? null,
+          drain: status.drain,
+          primary: status.primary ?? null,
+        }),
+    );
+
+    expect(condition(first)).toMatchObject({
+      status: 'False',
+      reason: 'DrainStuck',
+      message: 'there is no agreed primary: no pooler is PRIMARY',
+    });
+    expect(kinds(first)).toEqual(['advance', 'applyStatus', 'emitEvent']);
+    expect(second).toMatchObject({ outcome: 'waiting', wake: { every: 60 }, effects: [] });
+  });
+});
+
+describe('the primary', () => {
+  const primaryDrain = (leaver: { intent?: typeof intent & { at: string } } = {}) =>
+    aShardOf(3)
+      .requested('orders-0')
+      .draining('orders-0', 'requested', 6, { cause: 'requested', ...leaver });
+  const secondsAgo = (seconds: number) => toText(plusSeconds(now, -seconds));
+
+  test('is asked to hand over under a recorded intent, once', () => {
+    const decision = look(primaryDrain());
+
+    expect(decision.reason).toBe('SwitchoverAsked');
+    expect(kinds(decision).at(0)).toBe('advance');
+    expect(kinds(decision).at(-1)).toBe('switchPrimary');
+    expect(nextRecord(decision)?.data).toMatchObject({ intent: { ...intent, at: toText(now) } });
+    expect(decision.effects.at(-1)).toMatchObject({ guard: { sendBy: plusSeconds(now, 10) } });
+  });
+
+  test.each([
+    [
+      'it still leads within the window',
+      primaryDrain({ intent: { ...intent, at: secondsAgo(74) } }),
+    ],
+    [
+      'nobody leads',
+      primaryDrain({ intent: { ...intent, at: secondsAgo(200) } }).withPooler('orders-0', {
+        role: 'none',
+      }),
+    ],
+    [
+      'two claim to lead',
+      primaryDrain({ intent: { ...intent, at: secondsAgo(200) } }).withPooler('orders-1', {
+        role: 'primary',
+      }),
+    ],
+  ])('is not asked again while %s (X9)', (_what, drain) => {
+    expect(look(drain)).toMatchObject({ outcome: 'waiting', reason: 'AwaitingNewPrimary' });
+  });
+
+  test('is asked again after the window when it still leads', () => {
+    expect(look(primaryDrain({ intent: { ...intent, at: secondsAgo(75) } })).reason).toBe(
+      'SwitchoverAsked',
+    );
+  });
+
+  test('goes on as a replica once another leads under a newer rule (D6)', () => {
+    const decision = look(
+      primaryDrain({ intent: { ...intent, at: secondsAgo(9) } }).ledBy('orders-1'),
+    );
+
+    expect(decision.reason).toBe('PrimarySwitched');
+    expect(nextRecord(decision)?.state).toBe('requested');
+    expect(nextRecord(decision)?.data).not.toHaveProperty('intent');
+  });
+
+  test('is never asked without a standby that is ready', () => {
+    const drain = primaryDrain()
+      .withRule({ policy: { kind: 'at-least-n', requiredCount: 0 } })
+      .withStatus('orders-1', { isReady: false })
+      .withStatus('orders-2', null);
+
+    expect(look(drain)).toMatchObject({ outcome: 'blocked', reason: 'NoStandbyReady' });
+  });
+
+  test('does not leave by force while it leads', () => {
+    const drain = primaryDrain().withStatus('orders-1', null).withStatus('orders-2', null);
+    drain.draining('orders-0', 'requested', 6, { cause: 'requested', forced: true });
+
+    expect(look(drain)).toMatchObject({ outcome: 'blocked', reason: 'NoStandbyReady' });
+  });
+});
+
+describe('after the point of no return', () => {
+  const finished = () => aShardOf(3).wanting(2).draining('orders-2', 'finished');
+
+  test('the pod is deleted by its uid under the record that names it (D3)', () => {
+    const decision = look(finished());
+
+    expect(decision.effects).toEqual([
+      {
+        kind: 'deleteObject',
+        object: { kind: 'Pod', namespace: 'db', name: 'orders-2' },
+        guard: { uid: uidOf('orders-2'), recordKey: `drain-step/${shardUid}/${uidOf('orders-2')}` },
+      },
+    ]);
+  });
+
+  test('a member that became primary meanwhile goes back to its request (D1, D6)', () => {
+    const decision = look(finished().ledBy('orders-2'));
+
+    expect(decision.reason).toBe('BecamePrimary');
+    expect(nextRecord(decision)?.state).toBe('requested');
+    expect(destructive(decision)).toEqual([]);
+  });
+
+  test('is not deleted while the topology cannot be read', () => {
+    expect(look(finished().with({ topology: unknown('etcd is down') }))).toMatchObject({
+      outcome: 'waiting',
+      reason: 'TopologyUnknown',
+    });
+  });
+
+  test('a raised count comes too late: the drain goes to its end (D7)', () => {
+    expect(look(finished().wanting(3)).reason).toBe('MemberDeleted');
+  });
+
+  test('a pod that is stopping is waited for', () => {
+    expect(look(finished().withMember('orders-2', { isBeingDeleted: true }))).toMatchObject({
+      outcome: 'waiting',
+      reason: 'AwaitingPodGone',
+    });
+  });
+
+  test('a pod gone from a node that is not Ready proves nothing', () => {
+    const drain = finished()
+      .gone('orders-2')
+      .with({ nodes: { 'node-1': present({ isReady: false }) } });
+
+    expect(look(drain)).toMatchObject({ outcome: 'blocked', reason: 'NodeUnproven' });
+  });
+
+  test('a member that died without a word has its record retired under its mod revision (F32)', () => {
+    const decision = look(
+      finished()
+        .gone('orders-2')
+        .withPooler('orders-2', { lifecycle: 'active', serving: 'serving', role: 'replica' }),
+    );
+
+    expect(decision.effects).toMatchObject([{ kind: 'topologyTxn', guard: { modRevision: '42' } }]);
+  });
+
+  test('the record of a new pod of the same name is never touched', () => {
+    const drain = finished()
+      .gone('orders-2')
+      .withPooler('orders-2', { lifecycle: 'active', serving: 'serving' });
+    const { members } = drain.build();
+    drain.with({
+      members: present([
+        ...(members.kind === 'present' ? members.value : []),
+        { ...aMember('orders-2'), uid: 'a-new-uid' },
+      ]),
+    });
+
+    expect(destructive(look(drain))).toEqual([]);
+  });
+
+  test('its absence from the cohort is waited for', () => {
+    expect(look(finished().gone('orders-2'))).toMatchObject({
+      outcome: 'waiting',
+      reason: 'AwaitingCohortExit',
+    });
+  });
+
+  test('a kept claim is marked free before the record is cleared', () => {
+    const decision = look(finished().gone('orders-2').outOfCohort('orders-2'));
+
+    expect(decision.reason).toBe('MemberLeft');
+    expect(kinds(decision)).toEqual(['patchObject', 'advance', 'applyStatus', 'emitEvent']);
+    expect(nextRecord(decision)).toBeNull();
+  });
+
+  test('a claim is deleted by policy, only for a surplus member and only when nothing mounts it (S3)', () => {
+    const gone = () =>
+      finished().withPool({ whenScaled: 'Delete' }).gone('orders-2').outOfCohort('orders-2');
+
+    expect(look(gone()).effects).toMatchObject([
+      {
+        kind: 'deleteObject',
+        object: { kind: 'PersistentVolumeClaim' },
+        guard: { uid: 'claim-uid-orders-2' },
+      },
+    ]);
+    expect(look(gone().with({ claimsInUse: present(['data-orders-2']) }))).toMatchObject({
+      outcome: 'blocked',
+      reason: 'ClaimInUse',
+    });
+    expect(look(gone().with({ claimsInUse: unknown('403') }))).toMatchObject({
+      outcome: 'waiting',
+      reason: 'ClaimsUnknown',
+    });
+    expect(
+      look(gone().with({ claims: present([{ ...aClaim('orders-2'), isBeingDeleted: true }]) }))
+        .reason,
+    ).toBe('MemberLeft');
+    expect(
+      look(
+        gone().with({ claims: present([{ ...aClaim('orders-2'), uid: 'another-incarnation' }]) }),
+      ).reason,
+    ).toBe('MemberLeft');
+    expect(look(gone().draining('orders-2', 'finished', 6, { cause: 'requested' })).reason).toBe(
+      'MemberLeft',
+    );
+  });
+
+  test('a person’s force is recorded loudly before it passes a gate, also after the pod is gone', () => {
+    const stuck = finished()
+      .gone('orders-2')
+      .with({ nodes: { 'node-1': present({ isReady: false }) } });
+    const named = stuck.withShard({ forcedPodUid: uidOf('orders-2') });
+    const first = look(named);
+    const forced = named.draining('orders-2', 'finished', 6, { forced: true });
+
+    expect(first.reason).toBe('DrainForced');
+    expect(kinds(first)).toEqual(['advance', 'emitEvent']);
+    expect(look(forced).reason).toBe('MemberLeft');
+  });
+
+  test('another pod’s uid forces nobody (Z2)', () => {
+    const drain = aShardOf(3)
+      .wanting(2)
+      .draining('orders-2', 'requested')
+      .withStatus('orders-1', null)
+      .withShard({ forcedPodUid: uidOf('orders-1') });
+
+    expect(look(drain).reason).toBe('QuorumTooSmall');
+  });
+});
