@@ -18,6 +18,43 @@ const maxSockets = 32;
  * The server's certificate is always checked. Redirects come back as their status, and are not followed.
  */
 export function connectKube(access: KubeAccess): KubeConnection {
+  const open = opener(access);
+
+  return {
+    async request(request) {
+      const timeout = AbortSignal.timeout(request.timeoutMs ?? defaultTimeoutMs);
+      const signal =
+        request.signal === undefined ? timeout : AbortSignal.any([timeout, request.signal]);
+      try {
+        const response = await open.send(request, signal);
+        return { ...statusOf(response), body: parseBody(await readAll(response)) };
+      } catch (error) {
+        throw timeout.aborted
+          ? new Error(`no answer within ${(request.timeoutMs ?? defaultTimeoutMs) / 1000} s`, {
+              cause: error,
+            })
+          : error;
+      }
+    },
+    async stream(request) {
+      const response = await open.send(request, request.signal);
+      if (response.statusCode !== 200) {
+        return {
+          ...statusOf(response),
+          body: parseBody(await readAll(response)),
+          lines: noLines(),
+        };
+      }
+      return { ...statusOf(response), body: undefined, lines: linesOf(response) };
+    },
+    close() {
+      open.agent.destroy();
+    },
+  };
+}
+
+/** Sends requests over kept connections; resolves with the response's head. */
+function opener(access: KubeAccess) {
   const server = new URL(access.server);
   if (server.protocol !== 'https:' && server.protocol !== 'http:') {
     throw new TypeError(
@@ -27,7 +64,7 @@ export function connectKube(access: KubeAccess): KubeConnection {
   const transport = server.protocol === 'https:' ? https : http;
   const agent = new transport.Agent({ keepAlive: true, maxSockets });
 
-  async function open(
+  async function send(
     request: KubeRequest,
     signal: AbortSignal | undefined,
   ): Promise<http.IncomingMessage> {
@@ -63,37 +100,7 @@ export function connectKube(access: KubeAccess): KubeConnection {
     });
   }
 
-  return {
-    async request(request) {
-      const timeout = AbortSignal.timeout(request.timeoutMs ?? defaultTimeoutMs);
-      const signal =
-        request.signal === undefined ? timeout : AbortSignal.any([timeout, request.signal]);
-      try {
-        const response = await open(request, signal);
-        return { ...statusOf(response), body: parseBody(await readAll(response)) };
-      } catch (error) {
-        throw timeout.aborted
-          ? new Error(`no answer within ${(request.timeoutMs ?? defaultTimeoutMs) / 1000} s`, {
-              cause: error,
-            })
-          : error;
-      }
-    },
-    async stream(request) {
-      const response = await open(request, request.signal);
-      if (response.statusCode !== 200) {
-        return {
-          ...statusOf(response),
-          body: parseBody(await readAll(response)),
-          lines: noLines(),
-        };
-      }
-      return { ...statusOf(response), body: undefined, lines: linesOf(response) };
-    },
-    close() {
-      agent.destroy();
-    },
-  };
+  return { agent, send };
 }
 
 function pathOf(server: URL, request: KubeRequest): string {

@@ -93,35 +93,7 @@ function reader(connection: KubeConnection): KubeReader {
 function writer(connection: KubeConnection): KubeWriter {
   return {
     async swapAnnotation(ref, change, target, signal) {
-      const pointer = `/metadata/annotations/${change.key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-      const request: KubeRequest = target.hasAnnotations
-        ? {
-            method: 'PATCH',
-            path: pathOf(ref),
-            contentType: 'application/json-patch+json',
-            body: [
-              { op: 'test', path: '/metadata/uid', value: change.uid },
-              { op: 'test', path: '/metadata/generation', value: change.generation },
-              { op: 'test', path: pointer, value: change.previous },
-              change.next === null
-                ? { op: 'remove', path: pointer }
-                : { op: 'add', path: pointer, value: change.next },
-            ],
-          }
-        : {
-            // A JSON patch cannot add into a map that is not there, so the whole version is the guard here.
-            method: 'PATCH',
-            path: pathOf(ref),
-            contentType: 'application/merge-patch+json',
-            body: {
-              metadata: {
-                uid: change.uid,
-                resourceVersion: target.resourceVersion,
-                annotations: { [change.key]: change.next },
-              },
-            },
-          };
-      return write(connection, ref, request, signal);
+      return write(connection, ref, swapRequest(ref, change, target), signal);
     },
     async mergePatch(ref, patch, guard, signal) {
       const metadata = (patch['metadata'] ?? {}) as JsonObject;
@@ -137,30 +109,7 @@ function writer(connection: KubeConnection): KubeWriter {
       );
     },
     async applyStatus(ref, status, fieldManager, guard, signal) {
-      const body = {
-        apiVersion: apiVersionOf(ref.kind),
-        kind: ref.kind,
-        metadata: {
-          name: ref.name,
-          ...(ref.namespace === undefined ? {} : { namespace: ref.namespace }),
-          uid: guard.uid,
-          resourceVersion: guard.resourceVersion,
-        },
-        status,
-      };
-      return write(
-        connection,
-        ref,
-        {
-          method: 'PATCH',
-          path: `${pathOf(ref)}/status`,
-          // `force` settles ownership of our own fields after a rename of the manager; it fences nothing.
-          query: { fieldManager, force: 'true' },
-          contentType: 'application/apply-patch+yaml',
-          body,
-        },
-        signal,
-      );
+      return write(connection, ref, statusRequest(ref, status, fieldManager, guard), signal);
     },
     async create<K extends ResourceKind>(
       ref: ObjectRef<K>,
@@ -192,6 +141,68 @@ function writer(connection: KubeConnection): KubeWriter {
         return { kind: 'written', resourceVersion: '' };
       }
       return endingOf(answer, ref);
+    },
+  };
+}
+
+function swapRequest(
+  ref: ObjectRef,
+  change: Parameters<KubeWriter['swapAnnotation']>[1],
+  target: Parameters<KubeWriter['swapAnnotation']>[2],
+): KubeRequest {
+  if (!target.hasAnnotations) {
+    // A JSON patch cannot add into a map that is not there, so the whole version is the guard here.
+    return {
+      method: 'PATCH',
+      path: pathOf(ref),
+      contentType: 'application/merge-patch+json',
+      body: {
+        metadata: {
+          uid: change.uid,
+          resourceVersion: target.resourceVersion,
+          annotations: { [change.key]: change.next },
+        },
+      },
+    };
+  }
+  const pointer = `/metadata/annotations/${change.key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+  return {
+    method: 'PATCH',
+    path: pathOf(ref),
+    contentType: 'application/json-patch+json',
+    body: [
+      { op: 'test', path: '/metadata/uid', value: change.uid },
+      { op: 'test', path: '/metadata/generation', value: change.generation },
+      // `null` passes where the annotation is absent.
+      { op: 'test', path: pointer, value: change.previous },
+      change.next === null
+        ? { op: 'remove', path: pointer }
+        : { op: 'add', path: pointer, value: change.next },
+    ],
+  };
+}
+
+function statusRequest(
+  ref: ObjectRef,
+  status: JsonObject,
+  fieldManager: string,
+  guard: { readonly uid: string; readonly resourceVersion: string },
+): KubeRequest {
+  return {
+    method: 'PATCH',
+    path: `${pathOf(ref)}/status`,
+    // `force` settles ownership of our own fields after a rename of the manager; it fences nothing.
+    query: { fieldManager, force: 'true' },
+    contentType: 'application/apply-patch+yaml',
+    body: {
+      apiVersion: apiVersionOf(ref.kind),
+      kind: ref.kind,
+      metadata: {
+        name: ref.name,
+        ...(ref.namespace === undefined ? {} : { namespace: ref.namespace }),
+        ...guard,
+      },
+      status,
     },
   };
 }

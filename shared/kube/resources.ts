@@ -12,6 +12,7 @@ import type {
 } from '@kubernetes/client-node';
 import type { Database } from '#shared/api/database.ts';
 import type { Shard } from '#shared/api/shard.ts';
+import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import type { AsJson } from './json.ts';
 
 /** Every kind of object Millrace touches, as it is in JSON. */
@@ -34,20 +35,8 @@ export type ResourceKind = keyof KubeObjects;
 
 /** An object as the API server returned it: metadata with name, uid and resourceVersion is always there. */
 export type KubeObject<K extends ResourceKind> = KubeObjects[K] & {
-  readonly metadata: ServedMetadata;
+  readonly metadata: ObjectMetadata;
 };
-
-export interface ServedMetadata {
-  readonly name: string;
-  readonly namespace?: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  readonly generation?: number;
-  readonly creationTimestamp?: string;
-  readonly deletionTimestamp?: string;
-  readonly labels?: { readonly [key: string]: string };
-  readonly annotations?: { readonly [key: string]: string };
-}
 
 /** Names one object. `namespace` is absent for cluster-wide kinds. */
 export interface ObjectRef<K extends ResourceKind = ResourceKind> {

@@ -1,0 +1,118 @@
+import { join } from 'node:path';
+import { type Cluster, openCluster, readClusterId } from '../cluster.ts';
+import { readDefinitions } from '../definitions.ts';
+import { type Children, startChildren } from '../dev/children.ts';
+import { refreshCredentials, writeCredentials } from '../dev/credentials.ts';
+import { createOutput } from '../dev/output.ts';
+import { installDefinitions } from '../install.ts';
+import {
+  type Settings,
+  type SettingsFlags,
+  readEnvironment,
+  resolveSettings,
+} from '../settings.ts';
+import { paint, print, remark, withProgress } from '../terminal.ts';
+
+export interface DevFlags extends SettingsFlags {
+  readonly install?: boolean;
+  readonly json?: boolean;
+}
+
+/** Runs queue, relay and worker as children until Ctrl-C, and prints one line per decision. */
+export async function dev(flags: DevFlags): Promise<0> {
+  const environment = readEnvironment();
+  const settings = resolveSettings(flags, environment);
+  const cluster = await openCluster(settings.kubeconfig.value, flags.context);
+  const stopping = new AbortController();
+  try {
+    const clusterId =
+      settings.clusterId.value ??
+      (await withProgress('asking the cluster for its id', readClusterId(cluster)));
+    if (flags.install === true) {
+      await installDefinitions(cluster.connection);
+    } else {
+      await requireDefinitions(cluster);
+    }
+    const folder = settings.dataDir.value ?? join(settings.stateFolder.value, clusterId);
+    const signInFolder = join(folder, 'sign-in');
+    const credentials = await writeCredentials(signInFolder, cluster.access);
+    const output = createOutput(flags.json === true, print);
+    const children = await withProgress(
+      'starting queue, relay and worker',
+      startChildren({
+        settings,
+        clusterId,
+        queueFolder: join(folder, 'queue'),
+        credentials,
+        environment,
+        ...output.listeners,
+      }),
+    );
+    const refreshing = refreshCredentials(
+      signInFolder,
+      cluster.access,
+      (why) => remark(`the credentials could not be renewed: ${why}`),
+      stopping.signal,
+    );
+    const asked = askedToStop();
+    output.begin(announcement(children, settings, flags));
+    await asked;
+    await stop(children);
+    stopping.abort();
+    await refreshing;
+    return 0;
+  } finally {
+    cluster.connection.close();
+  }
+}
+
+async function requireDefinitions({ kube }: Cluster): Promise<void> {
+  for (const { name } of readDefinitions()) {
+    const read = await kube.get({ kind: 'CustomResourceDefinition', name });
+    if (read.kind === 'absent') {
+      throw new Error(
+        `the cluster does not know ${name}: run with --install, or apply the output of \`millrace manifests\``,
+      );
+    }
+    if (read.kind === 'unknown') {
+      remark(`whether ${name} is installed is unknown: ${read.why}`);
+    }
+  }
+}
+
+/** What dev says first, as JSON or for people. */
+function announcement(children: Children, settings: Settings, flags: DevFlags): readonly string[] {
+  const { relayUrl: relay, queueUrl: queue } = children;
+  if (flags.json === true) {
+    return [JSON.stringify({ ready: true, relay, queue, pids: children.pids() })];
+  }
+  const namespaces = settings.namespaces.value;
+  const where = namespaces.length === 0 ? 'every namespace' : namespaces.join(', ');
+  return [
+    `${paint('bold', 'millrace')} watches ${where} of ${settings.cluster.server}`,
+    paint('dim', `relay ${relay}  queue ${queue}  Ctrl-C ends it`),
+  ];
+}
+
+/** Resolves at the first Ctrl-C, SIGTERM or end of the terminal. A second one ends the process at once. */
+function askedToStop(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let isAsked = false;
+  const hear = (): void => {
+    if (isAsked) {
+      // The children hold a pipe of this process, so they end with it however it ends.
+      process.exit(1);
+    }
+    isAsked = true;
+    resolve();
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, hear);
+  }
+  return promise;
+}
+
+async function stop(children: Children): Promise<void> {
+  remark('stopping: what runs is finished first; once more ends it at once');
+  await children.stop();
+}

@@ -1,0 +1,88 @@
+import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepDeclaration } from '#shared/kernel/step.ts';
+import { drainStep } from '#functions/drain-step/step.ts';
+import { poolPods } from '#functions/pool-pods/step.ts';
+import { type Cluster, openCluster } from '../cluster.ts';
+import { checkApiServer } from '../doctor/api-server.ts';
+import type { Check } from '../doctor/check.ts';
+import { checkDatabases } from '../doctor/databases.ts';
+import { checkDefinitions } from '../doctor/definitions.ts';
+import { accessOf, checkPermissions, relayAccess } from '../doctor/permissions.ts';
+import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
+import { paint, print, printJson, table, withProgress } from '../terminal.ts';
+
+/** What each step says it needs. A step without an entry here is a type error. */
+const declarations: { readonly [Name in StepName]: StepDeclaration } = {
+  'drain-step': drainStep,
+  'pool-pods': poolPods,
+};
+
+/** Looks at everything Millrace needs, changes nothing, and says what to do about each failure. */
+export async function doctor(flags: SettingsFlags & { readonly json?: boolean }): Promise<0 | 1> {
+  const settings = resolveSettings(flags, readEnvironment());
+  const cluster = await openCluster(settings.kubeconfig.value, flags.context);
+  try {
+    const checks = await withProgress(
+      'looking at the cluster',
+      examine(cluster, settings.namespaces.value),
+    );
+    report(checks, flags.json === true);
+    return checks.some((check) => check.result === 'failed') ? 1 : 0;
+  } finally {
+    cluster.connection.close();
+  }
+}
+
+async function examine(cluster: Cluster, namespaces: readonly string[]): Promise<readonly Check[]> {
+  const apiServer = await checkApiServer(cluster);
+  if (apiServer.some((check) => check.result === 'failed' && check.name !== 'clock')) {
+    // Everything else would fail for the same reason.
+    return apiServer;
+  }
+  const [definitions, permissions, databases] = await Promise.all([
+    checkDefinitions(cluster.kube),
+    checkEveryPermission(cluster, namespaces),
+    checkDatabases(cluster, namespaces),
+  ]);
+  return [...apiServer, ...definitions, ...permissions, ...databases];
+}
+
+function checkEveryPermission(
+  { connection }: Cluster,
+  namespaces: readonly string[],
+): Promise<readonly Check[]> {
+  const steps = stepNames.map((name) =>
+    checkPermissions(
+      `permissions of ${name}`,
+      accessOf(declarations[name]),
+      namespaces,
+      connection,
+    ),
+  );
+  const relay = checkPermissions('permissions of the relay', relayAccess, namespaces, connection);
+  return Promise.all([relay, ...steps]);
+}
+
+const marks = { ok: '✓', failed: '✗', skipped: '-' } as const;
+const colours = { ok: 'green', failed: 'red', skipped: 'dim' } as const;
+
+function report(checks: readonly Check[], isJson: boolean): void {
+  const failures = checks.filter((check) => check.result === 'failed');
+  if (isJson) {
+    printJson({ ok: failures.length === 0, checks });
+    return;
+  }
+  print(
+    table(
+      checks.flatMap(({ name, result, found, advice }) => [
+        [paint(colours[result], marks[result]), name, found],
+        ...(advice === undefined ? [] : [['', '', `→ ${advice}`]]),
+      ]),
+    ),
+  );
+  print(
+    failures.length === 0
+      ? paint('green', 'nothing stands in the way')
+      : paint('red', `${failures.length} of ${checks.length} checks failed`),
+  );
+}

@@ -1,0 +1,166 @@
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError } from 'commander';
+import { z } from 'zod';
+import { ConfigurationError } from '#shared/kernel/config.ts';
+import { describeError } from '#shared/kernel/errors.ts';
+import { UsageError } from './usage-error.ts';
+
+/** 0 done, 1 ran and failed or found a difference, 2 usage or configuration. */
+type ExitCode = 0 | 1 | 2;
+
+/**
+ * Runs one command line and returns the process's exit code. Each command's code is loaded only when it is the one
+ * that was asked for.
+ *
+ * @param words the command line without the interpreter and the script
+ */
+export async function runProgram(words: readonly string[]): Promise<ExitCode> {
+  let exitCode: ExitCode = 0;
+  const program = new Command('millrace')
+    .description('Day-2 operations for sharded databases on Kubernetes, one short step at a time.')
+    .version(version(), '-V, --version')
+    .exitOverride()
+    .showHelpAfterError('(add --help for the options and an example)');
+  addCommands(program, (code) => {
+    exitCode = code;
+  });
+  try {
+    await program.parseAsync(words, { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    return exitCodeOf(error);
+  }
+}
+
+function exitCodeOf(error: unknown): ExitCode {
+  if (error instanceof CommanderError) {
+    // Commander has written what there is to say.
+    return error.exitCode === 0 ? 0 : 2;
+  }
+  process.stderr.write(`millrace: ${describeError(error)}\n`);
+  return error instanceof ConfigurationError || error instanceof UsageError ? 2 : 1;
+}
+
+function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return z.object({ version: z.string() }).parse(JSON.parse(text)).version;
+}
+
+type Finish = (code: ExitCode) => void;
+
+function addCommands(program: Command, finish: Finish): void {
+  addDev(program, finish);
+  addRelay(program, finish);
+  addManifests(program, finish);
+  addConfig(program, finish);
+  addDoctor(program, finish);
+  addReset(program, finish);
+}
+
+function addDev(program: Command, finish: Finish): void {
+  withSettings(program.command('dev'))
+    .description('Run relay, queue and steps against a cluster until Ctrl-C.')
+    .option('--install', "apply Millrace's custom resource definitions first")
+    .option('--json', 'write JSON lines: one when ready, then one per decision')
+    .addHelpText('after', example('millrace dev --kubeconfig ~/.kube/config --install'))
+    .action(async (flags) => {
+      const { dev } = await import('./commands/dev.ts');
+      finish(await dev(flags));
+    });
+}
+
+function addRelay(program: Command, finish: Finish): void {
+  withSettings(program.command('relay'))
+    .description(
+      'Run the relay in the foreground; its own variables are in events/relay/README.md.',
+    )
+    .option('--queue-endpoint <url>', 'the SQS endpoint to send hints to')
+    .option('--json', 'accepted for symmetry: the relay always writes JSON lines')
+    .addHelpText(
+      'after',
+      example('millrace relay --kubeconfig ~/.kube/config --queue-endpoint http://127.0.0.1:4566'),
+    )
+    .action(async (flags) => {
+      const { relay } = await import('./commands/relay.ts');
+      finish(await relay(flags));
+    });
+}
+
+function addManifests(program: Command, finish: Finish): void {
+  program
+    .command('manifests')
+    .description("Print Millrace's custom resource definitions.")
+    .option('--json', 'print one JSON List instead of YAML documents')
+    .addHelpText('after', example('millrace manifests | kubectl apply --server-side -f -'))
+    .action(async (flags) => {
+      const { manifests } = await import('./commands/manifests.ts');
+      finish(await manifests(flags));
+    });
+}
+
+function addConfig(program: Command, finish: Finish): void {
+  withSettings(program.command('config'))
+    .description('Print the configuration in force and where each value came from, secrets hidden.')
+    .option('--json', 'print one JSON object')
+    .addHelpText('after', example('millrace config --stage staging'))
+    .action(async (flags) => {
+      const { config } = await import('./commands/config.ts');
+      finish(await config(flags));
+    });
+}
+
+function addDoctor(program: Command, finish: Finish): void {
+  withSettings(program.command('doctor'))
+    .description('Check that Millrace can work here: the cluster, the permissions, each Database.')
+    .option('--json', 'print one JSON object')
+    .addHelpText('after', example('millrace doctor --kubeconfig ~/.kube/config -n db'))
+    .action(async (flags) => {
+      const { doctor } = await import('./commands/doctor.ts');
+      finish(await doctor(flags));
+    });
+}
+
+function addReset(program: Command, finish: Finish): void {
+  program
+    .command('reset')
+    .argument('<target>', 'shd/<name>')
+    .argument('<step>', 'the step whose record is cleared')
+    .description(
+      "Clear a step's record on a target, so that the step starts over from what it sees.",
+    )
+    .option(
+      '--kubeconfig <file>',
+      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
+    )
+    .option('--context <name>', "the kubeconfig's context (else its current one)")
+    .requiredOption('-n, --namespace <namespace>', "the target's namespace")
+    .option('--yes', 'do not ask')
+    .option('--json', 'print one JSON object')
+    .addHelpText('after', example('millrace reset shd/orders-0 drain-step -n db'))
+    .action(async (target: string, step: string, flags) => {
+      const { reset } = await import('./commands/reset.ts');
+      finish(await reset(target, step, flags));
+    });
+}
+
+/** The options of every command that works with a whole cluster; see settings.ts for the variables behind them. */
+function withSettings(command: Command): Command {
+  return command
+    .option(
+      '--kubeconfig <file>',
+      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
+    )
+    .option('--context <name>', "the kubeconfig's context (else its current one)")
+    .option(
+      '-n, --namespace <namespace>',
+      'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)',
+      (value: string, previous: string[] | undefined) => [...(previous ?? []), value],
+    )
+    .option('--stage <name>', 'the part of every queue name (else MILLRACE_STAGE, else local)')
+    .option('--cluster-id <id>', "the source of every hint (else the kube-system namespace's uid)")
+    .option('--data-dir <folder>', "what dev keeps (else the user's state folder)");
+}
+
+function example(line: string): string {
+  return `\nExample:\n  $ ${line}\n`;
+}

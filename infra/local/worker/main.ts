@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { stepNames } from '#shared/api/steps.ts';
+import { logLevel, readConfig } from '#shared/kernel/config.ts';
+import { describeError } from '#shared/kernel/errors.ts';
+import { createLogger } from '#shared/kernel/logger.ts';
+import { startWorker } from './worker.ts';
+
+const configuration = z.object({
+  MILLRACE_QUEUE_ENDPOINT: z.url(),
+  MILLRACE_STAGE: z.string().min(1),
+  MILLRACE_LOG_LEVEL: logLevel,
+  MILLRACE_FUNCTION_TIMEOUT_SECONDS: z.coerce.number().min(1).max(900).default(30),
+  MILLRACE_FUNCTION_CONCURRENCY: z.coerce.number().int().min(1).max(50).default(2),
+  AWS_REGION: z.string().min(1),
+});
+
+/** The functions get all of it, as a Lambda function gets all of its own. */
+const wholeEnvironment = z.record(z.string(), z.string());
+
+/** How long a function's module may take to load on a busy machine. */
+const initTimeoutMs = 30_000;
+
+/** Runs the steps' functions until SIGTERM or SIGINT, then finishes what runs. */
+function main(): void {
+  const config = readConfig(configuration);
+  const worker = startWorker({
+    endpoint: config.MILLRACE_QUEUE_ENDPOINT,
+    region: config.AWS_REGION,
+    stage: config.MILLRACE_STAGE,
+    functions: stepNames.map((step) => ({
+      step,
+      handler: new URL(`../../../functions/${step}/handler.ts`, import.meta.url),
+    })),
+    concurrency: config.MILLRACE_FUNCTION_CONCURRENCY,
+    timeoutMs: config.MILLRACE_FUNCTION_TIMEOUT_SECONDS * 1000,
+    initTimeoutMs,
+    environment: readConfig(wholeEnvironment),
+    log: createLogger(config.MILLRACE_LOG_LEVEL, { component: 'worker' }),
+    onLine: (line) => void process.stdout.write(`${line}\n`),
+  });
+  const stop = (): void => {
+    worker.stop().then(() => process.exit(0), fail);
+  };
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
+  process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
+}
+
+function fail(error: unknown): never {
+  process.stderr.write(`${describeError(error)}\n`);
+  process.exit(1);
+}
+
+try {
+  main();
+} catch (error) {
+  fail(error);
+}

@@ -1,0 +1,90 @@
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { queueName } from '#events/hint.ts';
+import { queueArn, queueUrl } from '#infra/local/queue/queue.ts';
+import type { StepName } from '#shared/api/steps.ts';
+import type { Logger } from '#shared/kernel/logger.ts';
+import { poll } from './poll.ts';
+import { createSandbox } from './sandbox.ts';
+
+export interface WorkerOptions {
+  /** The queue's endpoint, `http://127.0.0.1:<port>`. */
+  readonly endpoint: string;
+  readonly region: string;
+  readonly stage: string;
+  /** The functions to run: each step with the module that exports its `handler`. */
+  readonly functions: readonly { readonly step: StepName; readonly handler: URL }[];
+  /** Sandboxes per function, which is how many batches of one queue are in work at once. */
+  readonly concurrency: number;
+  readonly timeoutMs: number;
+  readonly initTimeoutMs: number;
+  /** The functions' environment. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly log: Logger;
+  /** Every line a function writes. */
+  readonly onLine: (line: string) => void;
+}
+
+export interface LocalWorker {
+  /** Takes no more messages, and resolves when what runs has ended. */
+  stop(): Promise<void>;
+}
+
+/** Runs the steps' Lambda handlers against the embedded queue, with the semantics of Lambda's SQS event source. */
+export function startWorker(options: WorkerOptions): LocalWorker {
+  const stopping = new AbortController();
+  const client = new SQSClient({
+    endpoint: options.endpoint,
+    region: options.region,
+    useQueueUrlAsEndpoint: false,
+    // The emulator checks none, and without them the SDK would look for real ones on this machine.
+    credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
+    // The loop has a backoff of its own.
+    maxAttempts: 1,
+  });
+  const loops = options.functions.flatMap((definition) =>
+    Array.from({ length: options.concurrency }, () =>
+      runSandbox(definition, client, options, stopping.signal),
+    ),
+  );
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(loops);
+      client.destroy();
+    },
+  };
+}
+
+async function runSandbox(
+  { step, handler }: WorkerOptions['functions'][number],
+  client: SQSClient,
+  options: WorkerOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const name = queueName(options.stage, step);
+  const sandbox = createSandbox({
+    functionName: name,
+    functionArn: `arn:aws:lambda:${options.region}:000000000000:function:${name}`,
+    handler,
+    environment: {
+      ...options.environment,
+      // Where a function gives its failed messages back.
+      MILLRACE_QUEUE_URL: queueUrl(options.endpoint, name),
+    },
+    timeoutMs: options.timeoutMs,
+    initTimeoutMs: options.initTimeoutMs,
+    onLine: options.onLine,
+  });
+  await poll(
+    {
+      client,
+      queueUrl: queueUrl(options.endpoint, name),
+      queueArn: queueArn(options.region, name),
+      region: options.region,
+      sandbox,
+      log: options.log.child({ step }),
+    },
+    signal,
+  );
+  await sandbox.close();
+}
