@@ -266,6 +266,10 @@ function endingOf(answer: Answer, ref: ObjectRef): WriteResult {
       throw new TerminalError('WriteInvalid', why);
     case 401:
     case 403:
+      if (statusMessage(response).includes('error looking up service account')) {
+        // Admission refuses pods in a namespace so new that its service account is still being made.
+        throw new RetryableError('ServiceAccountMissing', why, { afterSeconds: 1 });
+      }
       // A repaired permission emits no event, so the message comes back slowly instead of being dropped.
       throw new RetryableError('WriteForbidden', why, { afterSeconds: 300 });
     case 429:

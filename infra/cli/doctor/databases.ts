@@ -1,11 +1,8 @@
 import pLimit from 'p-limit';
-import { connectAdmin } from '#shared/admin/connect.ts';
-import type { Database } from '#shared/api/database.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
-import type { TopologyCredentials } from '#shared/topology/access.ts';
-import { connectTopology } from '#shared/topology/connect.ts';
+import { openAdmin, openTopology } from '#shared/outside/data-plane.ts';
 import type { PoolerListing } from '#shared/topology/topology.ts';
 import type { Cluster } from '../cluster.ts';
 import { type Check, failed, ok, skipped } from './check.ts';
@@ -129,11 +126,7 @@ async function listPoolers(
   shard: KubeObject<'Shard'>,
   database: KubeObject<'Database'>,
 ): Promise<PoolerListing | string> {
-  const topology = connectTopology(database.spec.dataPlane.topology, {
-    namespace: namespaceOf(database),
-    kube: connection,
-    credentials: await readCredentials(kube, database),
-  });
+  const topology = await openTopology(kube, connection, database);
   try {
     const cells = [...new Set(shard.spec.pools.flatMap((pool) => pool.cells))];
     const key = {
@@ -163,40 +156,8 @@ async function checkAdmin(
   if (pooler === undefined) {
     return skipped(name, 'no active pooler is there to ask about');
   }
-  const admin = connectAdmin(database.spec.dataPlane.admin, {
-    namespace: namespaceOf(database),
-    kube: connection,
-  });
-  const read = await admin.poolerStatus(pooler.id);
+  const read = await openAdmin(connection, database).poolerStatus(pooler.id);
   return read.kind === 'unknown'
     ? failed(name, read.why, adminAdvice)
     : ok(name, `it answers for ${pooler.id.name}`);
-}
-
-async function readCredentials(
-  kube: KubeReader,
-  database: KubeObject<'Database'>,
-): Promise<TopologyCredentials> {
-  const { tlsSecret, authSecret } = database.spec.dataPlane.topology;
-  const values: Record<string, string> = {};
-  for (const name of [tlsSecret, authSecret].filter((secret) => secret !== undefined)) {
-    const read = await kube.get({ kind: 'Secret', namespace: namespaceOf(database), name });
-    if (read.kind !== 'present') {
-      throw new Error(read.kind === 'unknown' ? read.why : `the Secret ${name} does not exist`);
-    }
-    for (const [key, value] of Object.entries(read.value.data ?? {})) {
-      values[key] = Buffer.from(value, 'base64').toString('utf8');
-    }
-  }
-  return {
-    ca: values['ca.crt'],
-    certificate: values['tls.crt'],
-    key: values['tls.key'],
-    username: values['username'],
-    password: values['password'],
-  };
-}
-
-function namespaceOf(database: Database): string {
-  return database.metadata.namespace ?? 'default';
 }

@@ -1,0 +1,90 @@
+import { forceDrain, reconcileRequest } from '#shared/api/annotations.ts';
+import { shardLabel } from '#shared/api/labels.ts';
+import type { StepName } from '#shared/api/steps.ts';
+import type { ResourceKind } from '#shared/kube/resources.ts';
+
+/** What one step wants to hear about its targets. Its own record and the spec's generation are always among it. */
+export interface Route {
+  readonly step: StepName;
+  /** The kind of object the step reconciles. */
+  readonly target: ResourceKind;
+  /** Steps whose records on the same target it reads. */
+  readonly records: readonly StepName[];
+  /** Condition types, written by others on the same target, that it reads. */
+  readonly conditions: readonly string[];
+  /** Annotations on the target by which people ask it for something. */
+  readonly requests: readonly string[];
+  /** Whether it cares about the objects that belong to the target, see {@link Membership}. */
+  readonly members: boolean;
+}
+
+/** Objects that name the target they belong to, in the same namespace, by a label. */
+interface Membership {
+  readonly kind: ResourceKind;
+  readonly target: ResourceKind;
+  /** Holds the target's name. Objects without the label are not watched. */
+  readonly label: string;
+}
+
+/** Objects, in the same namespace, that targets name in their spec. A change wakes every step of those targets. */
+export interface Reference {
+  readonly kind: ResourceKind;
+  readonly target: ResourceKind;
+  /** Where in the target the object's name is. */
+  readonly path: readonly string[];
+  /** Annotations on the referenced object by which people ask for something. */
+  readonly requests: readonly string[];
+}
+
+export interface Routing {
+  readonly routes: readonly Route[];
+  readonly memberships: readonly Membership[];
+  readonly references: readonly Reference[];
+}
+
+/**
+ * Which step listens to what: all that the relay knows about any step.
+ *
+ * Members are watched by their metadata alone, which does not show readiness, so every write to a member counts,
+ * people's annotations on it included.
+ */
+export const routing: Routing = {
+  routes: [
+    {
+      step: 'drain-step',
+      target: 'Shard',
+      records: [],
+      conditions: [],
+      requests: [forceDrain, reconcileRequest],
+      members: true,
+    },
+    {
+      step: 'pool-pods',
+      target: 'Shard',
+      records: ['drain-step'],
+      conditions: ['Drained'],
+      requests: [reconcileRequest],
+      members: true,
+    },
+  ],
+  memberships: [{ kind: 'Pod', target: 'Shard', label: shardLabel }],
+  references: [
+    {
+      kind: 'Database',
+      target: 'Shard',
+      path: ['spec', 'databaseRef', 'name'],
+      requests: [reconcileRequest],
+    },
+  ],
+};
+
+/** Every kind that has to be watched, each once. */
+export function watchedKinds({ routes, memberships, references }: Routing): ResourceKind[] {
+  return [
+    ...new Set([
+      ...routes.map((route) => route.target),
+      ...memberships.map((membership) => membership.kind),
+      ...references.map((reference) => reference.kind),
+    ]),
+  ];
+}

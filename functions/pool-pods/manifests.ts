@@ -1,0 +1,205 @@
+import { templateHash } from '#shared/api/annotations.ts';
+import { cellLabel, indexLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
+import {
+  budgetName,
+  claimName,
+  fnv1a32,
+  podBaseName,
+  podName,
+  serviceName,
+} from '#shared/api/names.ts';
+import type { ManagedPool, Pool } from '#shared/api/shard.ts';
+import type { Effect } from '#shared/kernel/effect.ts';
+import type { JsonObject, JsonValue } from '#shared/kube/json.ts';
+import { type ResourceKind, apiVersionOf } from '#shared/kube/resources.ts';
+import type { ShardView } from './snapshot.ts';
+
+/** The members of one pool in one cell: what is counted. */
+export interface Group {
+  readonly pool: Pool;
+  readonly cell: string;
+  /** The base of the names of its pods. */
+  readonly base: string;
+}
+
+/** A group whose pods Millrace makes. */
+export interface ManagedGroup extends Group {
+  readonly pool: ManagedPool;
+}
+
+type Labels = { readonly [key: string]: string };
+
+/** The volume a template mounts to get its member's claim (public formats, names). */
+const dataVolume = 'data';
+
+export function groupsOf(shard: ShardView): readonly Group[] {
+  return shard.pools.flatMap((pool) =>
+    pool.cells.map((cell) => ({ pool, cell, base: podBaseName(shard.name, pool.name, cell) })),
+  );
+}
+
+/** Not the attached ones: their pods are someone else's. */
+export function managedGroupsOf(shard: ShardView): readonly ManagedGroup[] {
+  return groupsOf(shard).flatMap(({ pool, ...group }) =>
+    pool.podTemplate === undefined ? [] : [{ ...group, pool }],
+  );
+}
+
+/** Selects the pods of a shard, or of one of its groups. Every selector of ours is made here; namespaces bound them all. */
+export function selectorOf(shardName: string, group?: Group): Labels {
+  return {
+    [shardLabel]: shardName,
+    ...(group === undefined ? {} : { [poolLabel]: group.pool.name, [cellLabel]: group.cell }),
+  };
+}
+
+/** What the pod at an index, and its claim, are labelled with. */
+export function memberLabels(shardName: string, group: Group, index: number): Labels {
+  return { ...selectorOf(shardName, group), [indexLabel]: String(index) };
+}
+
+/** The labels and annotations a member's pod must have; further ones, of whoever else, are left alone. */
+export function podMetadata(
+  shardName: string,
+  group: ManagedGroup,
+  index: number,
+): { readonly labels: Labels; readonly annotations: Labels } {
+  const { labels, annotations } = group.pool.podTemplate.metadata ?? {};
+  return {
+    labels: { ...withoutOurDomain(labels), ...memberLabels(shardName, group, index) },
+    annotations: withoutOurDomain(annotations),
+  };
+}
+
+/** Whether a member needs a claim: only where a container mounts it. */
+export function mountsData({ pool }: ManagedGroup): boolean {
+  const { containers, initContainers = [] } = pool.podTemplate.spec;
+  return [...containers, ...initContainers].some(({ volumeMounts = [], volumeDevices = [] }) =>
+    [...volumeMounts, ...volumeDevices].some(({ name }) => name === dataVolume),
+  );
+}
+
+/** The hash of everything Millrace puts into the spec of the pod at an index; a pod carries the one it was made with. */
+export function podHash(shard: ShardView, group: ManagedGroup, index: number): string {
+  return fnv1a32(canonicalJson(podSpec(shard, group, index)));
+}
+
+export function podToCreate(
+  shard: ShardView,
+  group: ManagedGroup,
+  index: number,
+): Effect<'createObject'> {
+  const { labels, annotations } = podMetadata(shard.name, group, index);
+  const made = { [templateHash]: podHash(shard, group, index) };
+  return creation(shard, 'Pod', podName(group.base, index), {
+    metadata: {
+      labels,
+      annotations: { ...annotations, ...made },
+      ownerReferences: [ownerReference(shard)],
+    },
+    spec: podSpec(shard, group, index),
+  });
+}
+
+/** Without an owner reference: a deleted Shard keeps its data. */
+export function claimToCreate(
+  shard: ShardView,
+  group: ManagedGroup,
+  index: number,
+): Effect<'createObject'> {
+  const { size, className, accessModes } = group.pool.storage;
+  return creation(shard, 'PersistentVolumeClaim', claimName(podName(group.base, index)), {
+    metadata: { labels: memberLabels(shard.name, group, index) },
+    spec: {
+      accessModes,
+      resources: { requests: { storage: size } },
+      ...(className === undefined ? {} : { storageClassName: className }),
+    },
+  });
+}
+
+/** Gives every member a name in DNS from its first moment on: members must find each other before they are ready. */
+export function serviceToCreate(shard: ShardView): Effect<'createObject'> {
+  return creation(shard, 'Service', serviceName(shard.name), {
+    metadata: { labels: selectorOf(shard.name), ownerReferences: [ownerReference(shard)] },
+    spec: {
+      clusterIP: 'None',
+      publishNotReadyAddresses: true,
+      selector: selectorOf(shard.name),
+    },
+  });
+}
+
+/**
+ * How many members must stay while nodes are emptied: all but one. A whole number of `minAvailable` and not
+ * `maxUnavailable: 1`, because for the latter the disruption controller asks the pods' controller for its scale; a Shard,
+ * with several groups, has none to give, and then no eviction is ever allowed (Kubernetes, Specifying a Disruption
+ * Budget, "Arbitrary workloads and arbitrary selectors").
+ */
+export function minAvailable({ pool }: Group): number {
+  return pool.replicasPerCell - 1;
+}
+
+export function budgetToCreate(shard: ShardView, group: Group): Effect<'createObject'> {
+  return creation(shard, 'PodDisruptionBudget', budgetName(group.base), {
+    metadata: { labels: selectorOf(shard.name, group), ownerReferences: [ownerReference(shard)] },
+    spec: {
+      minAvailable: minAvailable(group),
+      selector: { matchLabels: selectorOf(shard.name, group) },
+    },
+  });
+}
+
+function podSpec(shard: ShardView, group: ManagedGroup, index: number): JsonObject {
+  const name = podName(group.base, index);
+  const { volumes = [], ...spec } = group.pool.podTemplate.spec;
+  const data = { name: dataVolume, persistentVolumeClaim: { claimName: claimName(name) } };
+  const others = volumes.filter((volume) => volume.name !== dataVolume);
+  return {
+    ...spec,
+    hostname: name,
+    subdomain: serviceName(shard.name),
+    volumes: mountsData(group) ? [...others, data] : others,
+  };
+}
+
+function creation(
+  { namespace }: ShardView,
+  kind: ResourceKind,
+  name: string,
+  { metadata, ...rest }: JsonObject & { readonly metadata: JsonObject },
+): Effect<'createObject'> {
+  return {
+    kind: 'createObject',
+    object: { kind, namespace, name },
+    manifest: { metadata: { name, namespace, ...metadata }, ...rest },
+    guard: { absent: true },
+  };
+}
+
+function ownerReference({ name, uid }: ShardView): JsonObject {
+  return {
+    apiVersion: apiVersionOf('Shard'),
+    kind: 'Shard',
+    name,
+    uid,
+    controller: true,
+    blockOwnerDeletion: true,
+  };
+}
+
+/** A template must not set what steps and people say through our keys: a drain request in it would never end. */
+function withoutOurDomain(entries: Labels | undefined): Labels {
+  return Object.fromEntries(
+    Object.entries(entries ?? {}).filter(([key]) => !/^([^/]*\.)?millrace\.dev\//.test(key)),
+  );
+}
+
+/** JSON with sorted keys, so that the same content always has the same hash. */
+function canonicalJson(value: JsonValue): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
+}

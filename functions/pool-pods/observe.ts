@@ -1,0 +1,244 @@
+import pLimit from 'p-limit';
+import { recordAnnotation, releasedClaim } from '#shared/api/annotations.ts';
+import { readDrainRecord } from '#shared/api/drain-record.ts';
+import { serviceName } from '#shared/api/names.ts';
+import type { Ports } from '#shared/kernel/ports.ts';
+import { type Present, type Read, absent, present, unknown } from '#shared/kernel/read.ts';
+import { readRecord } from '#shared/kernel/record.ts';
+import type { KubeObject, ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
+import { managedGroupsOf, selectorOf } from './manifests.ts';
+import { needsClaims, planOf, wantsChange, worksOfOneLook } from './plan.ts';
+import { poolPodsRecordSchema } from './record.ts';
+import type {
+  BudgetView,
+  ClaimView,
+  OwnedView,
+  Owner,
+  PodView,
+  PoolPodsSnapshot,
+  ServiceView,
+  ShardView,
+} from './snapshot.ts';
+
+/** Names asked for at the same time. */
+const questionsAtOnce = 5;
+
+/**
+ * Reads what pool-pods decides from.
+ *
+ * A converged shard costs three reads: its pods, its Service and its budgets. Only where something is to be made or
+ * changed the Database, the claims, and then the pods once more are read: a claim's version may be compared by a write,
+ * so the pods, which say whether the claim is in use, are read after it. Names about to be used are looked up one by one,
+ * because whoever else stands there need not carry our labels.
+ */
+export async function observe(
+  target: Present<KubeObject<'Shard'>>,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<PoolPodsSnapshot> {
+  const { metadata } = target.value;
+  const shard = shardView(target.value);
+  const record = readRecord(
+    metadata.annotations?.[recordAnnotation('pool-pods')],
+    metadata.uid,
+    poolPodsRecordSchema,
+  );
+  const quiet = { shard, record, drain: readDrainRecord(metadata), ...nothingAsked };
+  if (shard.isBeingDeleted || record.kind === 'foreign') {
+    return quiet;
+  }
+  const reader = shardReader(shard, ports, signal);
+  if (shard.isPaused || record.kind === 'unreadable' || managedGroupsOf(shard).length === 0) {
+    return { ...quiet, pods: await reader.pods() };
+  }
+  const [pods, service, budgets] = await Promise.all([
+    reader.pods(),
+    reader.service(),
+    reader.budgets(),
+  ]);
+  const seen = { ...quiet, pods, service, budgets };
+  if (!wantsChange(seen)) {
+    return seen;
+  }
+  if (!needsClaims(seen)) {
+    return withStanding({ ...seen, database: await reader.database() }, reader);
+  }
+  const [claims, database] = await Promise.all([reader.claims(), reader.database()]);
+  return withStanding({ ...seen, claims, database, pods: await reader.pods() }, reader);
+}
+
+type Reader = ReturnType<typeof shardReader>;
+
+const notAsked = unknown('it was not asked');
+
+const nothingAsked = {
+  pods: notAsked,
+  service: notAsked,
+  budgets: notAsked,
+  claims: notAsked,
+  database: notAsked,
+} as const;
+
+/** Adds whatever stands under a name that would be used now: a write must not find out what a read can. */
+async function withStanding(snapshot: PoolPodsSnapshot, reader: Reader): Promise<PoolPodsSnapshot> {
+  const names = worksOfOneLook(planOf(snapshot)).flatMap(({ effects }) =>
+    effects.flatMap((effect) => (effect.kind === 'createObject' ? [effect.object] : [])),
+  );
+  const namesOf = (kind: ResourceKind) =>
+    names.filter((object) => object.kind === kind).map(({ name }) => name);
+  const [pods, claims, budgets] = await Promise.all([
+    reader.podsNamed(namesOf('Pod')),
+    reader.claimsNamed(namesOf('PersistentVolumeClaim')),
+    reader.budgetsNamed(namesOf('PodDisruptionBudget')),
+  ]);
+  return {
+    ...snapshot,
+    pods: joined(snapshot.pods, pods),
+    claims: joined(snapshot.claims, claims),
+    budgets: joined(snapshot.budgets, budgets),
+  };
+}
+
+/** The reads of one shard, each as the view that `decide` knows. */
+function shardReader(shard: ShardView, { kube }: Ports, signal: AbortSignal) {
+  const { namespace } = shard;
+  const options = { namespace, labels: selectorOf(shard.name) };
+  const limit = pLimit(questionsAtOnce);
+
+  async function list<K extends ResourceKind, V>(
+    kind: K,
+    view: (object: KubeObject<K>, shard: ShardView) => V,
+  ): Promise<Read<readonly V[]>> {
+    const read = await kube.list(kind, options, signal);
+    return mapRead(read, (objects) => objects.map((object) => view(object, shard)));
+  }
+
+  async function named<K extends ResourceKind, V>(
+    kind: K,
+    names: readonly string[],
+    view: (object: KubeObject<K>, shard: ShardView) => V,
+  ): Promise<readonly Read<V>[]> {
+    const refs = names.map((name): ObjectRef<K> => ({ kind, namespace, name }));
+    const reads = await Promise.all(refs.map((ref) => limit(() => kube.get(ref, signal))));
+    return reads.map((read) => mapRead(read, (object) => view(object, shard)));
+  }
+
+  return {
+    pods: () => list('Pod', podView),
+    claims: () => list('PersistentVolumeClaim', claimView),
+    budgets: () => list('PodDisruptionBudget', budgetView),
+    podsNamed: (names: readonly string[]) => named('Pod', names, podView),
+    claimsNamed: (names: readonly string[]) => named('PersistentVolumeClaim', names, claimView),
+    budgetsNamed: (names: readonly string[]) => named('PodDisruptionBudget', names, budgetView),
+    async service(): Promise<Read<ServiceView>> {
+      const ref = { kind: 'Service', namespace, name: serviceName(shard.name) } as const;
+      return mapRead(await kube.get(ref, signal), (object) => serviceView(object, shard));
+    },
+    async database() {
+      const ref = { kind: 'Database', namespace, name: shard.databaseName } as const;
+      return mapRead(await kube.get(ref, signal), ({ spec }) => ({ isPaused: spec.paused }));
+    },
+  };
+}
+
+function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
+  return {
+    namespace: metadata.namespace ?? '',
+    name: metadata.name,
+    uid: metadata.uid,
+    generation: metadata.generation ?? 0,
+    resourceVersion: metadata.resourceVersion,
+    isPaused: spec.paused,
+    isBeingDeleted: metadata.deletionTimestamp !== undefined,
+    databaseName: spec.databaseRef.name,
+    pools: spec.pools,
+    conditions: status?.conditions ?? [],
+    observedGeneration: status?.observedGeneration ?? null,
+    poolStatuses: status?.pools ?? [],
+  };
+}
+
+function podView(pod: KubeObject<'Pod'>, shard: ShardView): PodView {
+  const { labels = {}, annotations = {} } = pod.metadata;
+  return {
+    ...ownedView(pod, shard),
+    labels,
+    annotations,
+    isReady:
+      pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ??
+      false,
+  };
+}
+
+function claimView(claim: KubeObject<'PersistentVolumeClaim'>, shard: ShardView): ClaimView {
+  const { labels = {}, annotations = {} } = claim.metadata;
+  return {
+    ...ownedView(claim, shard),
+    labels,
+    hasController: controllerOf(claim) !== undefined,
+    released: annotations[releasedClaim] ?? null,
+  };
+}
+
+function serviceView(service: KubeObject<'Service'>, shard: ShardView): ServiceView {
+  return { ...ownedView(service, shard), selector: service.spec?.selector ?? {} };
+}
+
+function budgetView(budget: KubeObject<'PodDisruptionBudget'>, shard: ShardView): BudgetView {
+  const { minAvailable, selector } = budget.spec ?? {};
+  return {
+    ...ownedView(budget, shard),
+    minAvailable: typeof minAvailable === 'number' ? minAvailable : null,
+    selector: selector?.matchLabels ?? {},
+  };
+}
+
+type Owned = KubeObject<'Pod' | 'PersistentVolumeClaim' | 'PodDisruptionBudget' | 'Service'>;
+
+function ownedView(object: Owned, shard: ShardView): OwnedView {
+  const { name, uid, resourceVersion, deletionTimestamp } = object.metadata;
+  return {
+    name,
+    uid,
+    resourceVersion,
+    owner: ownerOf(object, shard),
+    isBeingDeleted: deletionTimestamp !== undefined,
+  };
+}
+
+function ownerOf(object: Owned, shard: ShardView): Owner {
+  const controller = controllerOf(object);
+  if (controller?.uid === shard.uid) {
+    return 'ours';
+  }
+  const isOfSameName = controller?.kind === 'Shard' && controller.name === shard.name;
+  return isOfSameName ? 'former' : 'foreign';
+}
+
+function controllerOf({ metadata }: Owned) {
+  return metadata.ownerReferences?.find((owner) => owner.controller === true);
+}
+
+/** A list and what was found by name besides. A name that could not be asked makes the whole unknown. */
+function joined<V extends { readonly name: string }>(
+  list: Read<readonly V[]>,
+  found: readonly Read<V>[],
+): Read<readonly V[]> {
+  const doubt = found.find((read) => read.kind === 'unknown');
+  if (list.kind !== 'present' || doubt?.kind === 'unknown') {
+    return doubt?.kind === 'unknown' ? doubt : list;
+  }
+  const further = found.flatMap((read) => (read.kind === 'present' ? [read.value] : []));
+  return present([
+    ...list.value.filter(({ name }) => !further.some((other) => other.name === name)),
+    ...further,
+  ]);
+}
+
+function mapRead<A, B>(read: Read<A>, map: (value: A) => B): Read<B> {
+  return read.kind === 'present'
+    ? present(map(read.value))
+    : read.kind === 'absent'
+      ? absent
+      : read;
+}

@@ -1,0 +1,81 @@
+import type { DrainRecord } from '#shared/api/drain-record.ts';
+import type { Condition, Pool, ShardStatus } from '#shared/api/shard.ts';
+import type { Read } from '#shared/kernel/read.ts';
+import type { RecordRead } from '#shared/kernel/record.ts';
+import type { PoolPodsRecord } from './record.ts';
+
+/** Everything pool-pods knows when it decides. Plain JSON. */
+export interface PoolPodsSnapshot {
+  readonly shard: ShardView;
+  readonly record: RecordRead<PoolPodsRecord>;
+  /** drain-step's record on the same Shard: nothing is made at the index of an open drain. */
+  readonly drain: RecordRead<DrainRecord>;
+  /** Pods with the shard's label, and whatever else stands under a name that is about to be used. */
+  readonly pods: Read<readonly PodView[]>;
+  readonly service: Read<ServiceView>;
+  readonly budgets: Read<readonly BudgetView[]>;
+  /** Asked only while a member is missing that needs one; read before the pods. */
+  readonly claims: Read<readonly ClaimView[]>;
+  /** Asked only while something has to be made or changed. */
+  readonly database: Read<DatabaseView>;
+}
+
+export interface ShardView {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly generation: number;
+  readonly resourceVersion: string;
+  readonly isPaused: boolean;
+  readonly isBeingDeleted: boolean;
+  readonly databaseName: string;
+  readonly pools: readonly Pool[];
+  /** Everybody's conditions: the others' are read, our own compared. */
+  readonly conditions: readonly Condition[];
+  /** Our own part of the status, as it stands. */
+  readonly observedGeneration: number | null;
+  readonly poolStatuses: NonNullable<ShardStatus['pools']>;
+}
+
+/**
+ * Whose an object is. `ours`: this Shard is its controller. `former`: the controller is a Shard of the same name and
+ * another uid, so the garbage collector takes the object away. `foreign`: anybody else's, or nobody's.
+ */
+export type Owner = 'ours' | 'former' | 'foreign';
+
+/** What is looked at in every object: who it is, whose, and in which version. */
+export interface OwnedView {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly owner: Owner;
+  readonly isBeingDeleted: boolean;
+}
+
+export interface PodView extends OwnedView {
+  readonly labels: { readonly [key: string]: string };
+  readonly annotations: { readonly [key: string]: string };
+  readonly isReady: boolean;
+}
+
+export interface ClaimView extends OwnedView {
+  readonly labels: { readonly [key: string]: string };
+  /** Claims outlive their Shard, so they have no controller; one that has is somebody else's. */
+  readonly hasController: boolean;
+  /** The uid in its `released` mark, `null` without one. */
+  readonly released: string | null;
+}
+
+export interface ServiceView extends OwnedView {
+  readonly selector: { readonly [key: string]: string };
+}
+
+export interface BudgetView extends OwnedView {
+  /** `null` where it is no whole number: a percentage, or `maxUnavailable` in its place. */
+  readonly minAvailable: number | null;
+  readonly selector: { readonly [key: string]: string };
+}
+
+export interface DatabaseView {
+  readonly isPaused: boolean;
+}

@@ -1,0 +1,195 @@
+import { join } from 'node:path';
+import { connectAdmin } from '#shared/admin/connect.ts';
+import { readDrainRecord } from '#shared/api/drain-record.ts';
+import { connectKube } from '#shared/kube/http-connection.ts';
+import { connectTopology } from '#shared/topology/connect.ts';
+import { type ControlPlane, startControlPlane } from '#infra/local/control-plane/control-plane.ts';
+import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
+import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
+import type { ProgressUpdate } from '#infra/local/control-plane/progress.ts';
+import { startDataPlane } from '#infra/local/data-plane/start.ts';
+import { Meter } from './meter.ts';
+import { startMillrace } from './millrace-process.ts';
+import type { MemberLine, Screen } from './screen.ts';
+import type { Stage } from './stage.ts';
+import { type World, followWorld } from './world.ts';
+
+const namespace = 'demo';
+const shardKey = { database: 'postgres', tableGroup: 'default', shard: '0-inf' };
+const cells = ['zone-a'];
+
+/** Millrace and the data plane sign in as users of their own, so that the audit log tells them apart. */
+const millraceUser = 'millrace';
+const dataPlaneUser = 'data-plane';
+
+export interface BuiltStage extends AsyncDisposable {
+  readonly stage: Stage;
+  readonly meter: Meter;
+  readonly controlPlane: ControlPlane;
+  readonly topologyEtcd: Etcd;
+  /** Who Millrace signs in as, for the audit log. */
+  readonly millraceUser: string;
+}
+
+export interface StageOptions {
+  readonly folder: string;
+  readonly speed: number;
+  readonly screen: Screen;
+  readonly signal: AbortSignal;
+}
+
+/** Brings up control plane, data plane and `millrace dev`, in this order; takes them down in the opposite one. */
+export async function buildStage(options: StageOptions): Promise<BuiltStage> {
+  const { folder, screen, signal } = options;
+  await using stack = new AsyncDisposableStack();
+  const planes = await startPlanes(options, stack);
+  const { controlPlane, topologyEtcd, dataPlane } = planes;
+  const connection = connectKube(controlPlane.access());
+  stack.defer(() => connection.close());
+  await connection.request({
+    method: 'POST',
+    path: '/api/v1/namespaces',
+    body: { metadata: { name: namespace } },
+  });
+  signal.throwIfAborted();
+  screen.progress('starting millrace dev', 0);
+  const millrace = await startMillrace({
+    kubeconfig: await kubeconfigFor(controlPlane, folder),
+    namespace,
+    dataDir: join(folder, 'millrace'),
+    onDecision: (decision) => screen.decision(decision),
+    onRemark: (line) => screen.say(line),
+  });
+  stack.defer(() => millrace.stop());
+  const meter = new Meter(controlPlane.auditLogPath, millraceUser, millrace.relayUrl);
+  const world = await followWorld(connection, namespace);
+  stack.defer(() => world.close());
+  const stage: Stage = {
+    namespace,
+    shard: 'orders',
+    database: 'main',
+    connection,
+    world,
+    millrace: {
+      ...millrace,
+      async killAndAwaitRestart(part) {
+        await (part === 'relay' ? meter.beforeKill() : undefined);
+        await millrace.killAndAwaitRestart(part);
+      },
+    },
+    topologyEndpoint: topologyEtcd.endpoint,
+    adminUrl: dataPlane.adminUrl,
+    ...eyesOn(topologyEtcd.endpoint, dataPlane.adminUrl, stack),
+    say: (text) => screen.say(text),
+  };
+  stack.defer(world.onChange(() => screen.members(memberLines(world, stage.shard))));
+  const owned = stack.move();
+  return {
+    stage,
+    meter,
+    controlPlane,
+    topologyEtcd,
+    millraceUser,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function startPlanes(
+  { folder, speed, screen, signal }: StageOptions,
+  stack: AsyncDisposableStack,
+) {
+  const onProgress = ({ activity, elapsedMs }: ProgressUpdate) =>
+    screen.progress(activity, elapsedMs / 1000);
+  const controlPlane = stack.use(
+    await startControlPlane({
+      dataDir: join(folder, 'control-plane'),
+      users: [millraceUser, dataPlaneUser].map((name) => ({ name, groups: ['system:masters'] })),
+      onProgress,
+    }),
+  );
+  signal.throwIfAborted();
+  const topologyEtcd = stack.use(
+    await startEtcd({ dataDir: join(folder, 'topology'), onProgress }),
+  );
+  screen.progress('starting the stand-in data plane', 0);
+  const dataPlane = await startDataPlane({
+    server: controlPlane.server,
+    ca: controlPlane.ca,
+    token: controlPlane.tokens.get(dataPlaneUser) ?? '',
+    etcdEndpoint: topologyEtcd.endpoint,
+    dataDir: join(folder, 'data-plane'),
+    speed,
+    cells,
+  });
+  stack.defer(() => dataPlane.stop());
+  return { controlPlane, topologyEtcd, dataPlane };
+}
+
+/** The show looks at etcd and the admin service itself: it checks Millrace, so it does not ask Millrace. */
+function eyesOn(
+  etcdEndpoint: string,
+  adminUrl: string,
+  stack: AsyncDisposableStack,
+): Pick<Stage, 'poolers' | 'poolerStatus'> {
+  const topology = connectTopology(
+    { endpoints: [etcdEndpoint], globalRoot: '/multigres/global' },
+    { namespace },
+  );
+  stack.defer(() => topology.close());
+  const admin = connectAdmin({ url: adminUrl }, { namespace });
+  return {
+    async poolers() {
+      const read = await topology.poolers(shardKey, cells);
+      if (read.kind !== 'present') {
+        throw new Error(
+          `the topology cannot be read: ${read.kind === 'unknown' ? read.why : 'absent'}`,
+        );
+      }
+      return read.value.poolers;
+    },
+    async poolerStatus({ id }) {
+      const read = await admin.poolerStatus(id);
+      if (read.kind !== 'present') {
+        throw new Error(
+          `pooler ${id.name} does not answer: ${read.kind === 'unknown' ? read.why : 'absent'}`,
+        );
+      }
+      return read.value;
+    },
+  };
+}
+
+async function kubeconfigFor(controlPlane: ControlPlane, folder: string): Promise<string> {
+  const path = join(folder, 'kubeconfig');
+  await writeKubeconfig(path, {
+    server: controlPlane.server,
+    ca: controlPlane.ca,
+    user: millraceUser,
+    token: controlPlane.tokens.get(millraceUser) ?? '',
+  });
+  return path;
+}
+
+/** The members as the API server has them: pods, their phase, who leads by the Shard's status, who is leaving. */
+function memberLines(world: World, shardName: string): readonly MemberLine[] {
+  const shard = world.get('Shard', shardName);
+  const record = shard === undefined ? undefined : readDrainRecord(shard.metadata);
+  const leaving =
+    record?.kind === 'ours' && record.record.state !== 'choosing' ? record.record : undefined;
+  return world
+    .all('Pod')
+    .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+    .map((pod): MemberLine => {
+      const { name, uid, deletionTimestamp } = pod.metadata;
+      return {
+        pod: name,
+        role: shard?.status?.primary?.pod === name ? 'primary' : 'replica',
+        phase: deletionTimestamp === undefined ? (pod.status?.phase ?? 'Pending') : 'Terminating',
+        isReady:
+          pod.status?.conditions?.some(
+            ({ type, status }) => type === 'Ready' && status === 'True',
+          ) ?? false,
+        drain: leaving?.data.podUid === uid ? `leaving: ${leaving.state}` : '',
+      };
+    });
+}

@@ -1,0 +1,176 @@
+import { drainMirror, drainRequest, releasedClaim } from '#shared/api/annotations.ts';
+import { claimName } from '#shared/api/names.ts';
+import { compareRules } from '#shared/topology/topology.ts';
+import {
+  annotatePod,
+  claimUids,
+  createObjects,
+  deletePod,
+  drainState,
+  expect,
+  expectLeft,
+  isReady,
+  leadOf,
+  patienceSeconds,
+  podsByUid,
+  required,
+  same,
+  setReplicas,
+  untilSteady,
+} from './acts.ts';
+import type { Scene, Stage } from './stage.ts';
+
+/** Every scene, in the order in which they are played. */
+export const scenes: readonly Scene[] = [
+  { name: 'create', title: 'a Shard becomes three members, from nothing', play: create },
+  {
+    name: 'scale-down',
+    title: 'three members become two: one is drained and leaves',
+    play: scaleDown,
+  },
+  { name: 'scale-up', title: 'two members become three again, on the freed index', play: scaleUp },
+  {
+    name: 'lost-pod',
+    title: 'a pod is deleted from outside and comes back on its own claim',
+    play: lostPod,
+  },
+  {
+    name: 'primary',
+    title: 'the primary is asked to leave: switchover first, then it is replaced',
+    play: drainPrimary,
+  },
+  { name: 'cancel', title: 'a drain request is taken back in time', play: cancel },
+  { name: 'relay-killed', title: 'kill -9 of the relay in the middle of a drain', play: killRelay },
+];
+
+async function create(stage: Stage): Promise<void> {
+  stage.say('a Database and a Shard with three replicas are created');
+  await createObjects(stage);
+  await untilSteady(stage, 3);
+  const poolers = await stage.poolers();
+  const { cohort } = await leadOf(stage);
+  expect(poolers.length === 3, 'etcd holds three pooler records');
+  expect(
+    poolers.every(({ lifecycle }) => lifecycle === 'active'),
+    'every pooler record is ACTIVE',
+  );
+  expect(cohort.length === 3, 'the decided cohort has three members');
+  expect(stage.world.all('PersistentVolumeClaim').length === 3, 'there are three claims');
+}
+
+async function scaleDown(stage: Stage): Promise<void> {
+  const before = podsByUid(stage);
+  const { pod: primary } = await leadOf(stage);
+  stage.say('spec.pools[0].replicasPerCell goes from 3 to 2');
+  await setReplicas(stage, 2);
+  await untilSteady(stage, 2);
+  const after = podsByUid(stage);
+  const [left] = [...before].filter(([uid]) => !after.has(uid)).map(([, name]) => name);
+  expect(left !== undefined && after.size === 2, 'exactly one member left');
+  expect(
+    [...after].every(([uid, name]) => before.get(uid) === name),
+    'the others were not touched',
+  );
+  expect(left !== primary, 'it was not the primary');
+  await expectLeft(stage, left ?? '');
+  const claim = stage.world.get('PersistentVolumeClaim', claimName(left ?? ''));
+  expect(
+    claim?.metadata.annotations?.[releasedClaim] !== undefined,
+    'its claim was kept and marked free',
+  );
+}
+
+async function scaleUp(stage: Stage): Promise<void> {
+  await setReplicas(stage, 2);
+  await untilSteady(stage, 2);
+  const claims = claimUids(stage);
+  stage.say('spec.pools[0].replicasPerCell goes from 2 to 3');
+  await setReplicas(stage, 3);
+  await untilSteady(stage, 3);
+  const { cohort } = await leadOf(stage);
+  expect(cohort.length === 3, 'the newcomer is in the cohort');
+  expect(same(claims, claimUids(stage)), 'it uses the claim that was kept');
+  expect(
+    stage.world
+      .all('PersistentVolumeClaim')
+      .every(({ metadata }) => metadata.annotations?.[releasedClaim] === undefined),
+    'no claim is marked free any more',
+  );
+}
+
+async function lostPod(stage: Stage): Promise<void> {
+  const { pod: primary } = await leadOf(stage);
+  const claims = claimUids(stage);
+  const lost = stage.world.all('Pod').find(({ metadata }) => metadata.name !== primary);
+  const { name, uid } = required(lost, 'a replica').metadata;
+  stage.say(`someone deletes the pod ${name}`);
+  await deletePod(stage, name);
+  await stage.world.until(`${name} has come back`, patienceSeconds, () => {
+    const pod = stage.world.get('Pod', name);
+    return pod !== undefined && pod.metadata.uid !== uid && isReady(pod);
+  });
+  await untilSteady(stage, 3);
+  expect(same(claims, claimUids(stage)), 'it came back on its own claim, and no other was made');
+}
+
+async function drainPrimary(stage: Stage): Promise<void> {
+  const before = await leadOf(stage);
+  const uid = required(stage.world.get('Pod', before.pod), 'the primary’s pod').metadata.uid;
+  stage.say(`the primary ${before.pod} is annotated with ${drainRequest}`);
+  await annotatePod(stage, before.pod, { [drainRequest]: 'moving to another node' });
+  await stage.world.until(`${before.pod} is replaced`, patienceSeconds, () => {
+    const pod = stage.world.get('Pod', before.pod);
+    return pod !== undefined && pod.metadata.uid !== uid && isReady(pod);
+  });
+  await untilSteady(stage, 3);
+  const after = await leadOf(stage);
+  expect(after.pod !== before.pod, 'another member leads');
+  expect(compareRules(after.rule, before.rule) > 0, 'it leads under a newer rule');
+  expect(after.cohort.length === 3, 'the replaced member is back in the cohort');
+}
+
+async function cancel(stage: Stage): Promise<void> {
+  const before = podsByUid(stage);
+  const { pod: primary } = await leadOf(stage);
+  const replica = required(
+    stage.world.all('Pod').find(({ metadata }) => metadata.name !== primary),
+    'a replica',
+  ).metadata.name;
+  stage.say(
+    `${replica} is annotated with ${drainRequest}, and the annotation is taken away once the drain has begun`,
+  );
+  await annotatePod(stage, replica, { [drainRequest]: 'a mistake' });
+  await stage.world.until(
+    'the drain has begun',
+    patienceSeconds,
+    () => drainState(stage) === 'draining',
+  );
+  await annotatePod(stage, replica, { [drainRequest]: null });
+  await untilSteady(stage, 3);
+  const pod = required(stage.world.get('Pod', replica), 'the replica');
+  expect(same(before, podsByUid(stage)), 'no pod was deleted');
+  expect(
+    pod.metadata.annotations?.[drainMirror] === undefined,
+    'nothing of ours is left on the pod',
+  );
+}
+
+async function killRelay(stage: Stage): Promise<void> {
+  const before = podsByUid(stage);
+  stage.say(
+    'spec.pools[0].replicasPerCell goes from 3 to 2; the relay is killed in the middle of the drain',
+  );
+  await setReplicas(stage, 2);
+  await stage.world.until(
+    'the drain has begun',
+    patienceSeconds,
+    () => drainState(stage) === 'draining',
+  );
+  await stage.millrace.killAndAwaitRestart('relay');
+  stage.say('the relay has been started again');
+  await untilSteady(stage, 2);
+  const after = podsByUid(stage);
+  const gone = [...before].filter(([uid]) => !after.has(uid)).map(([, name]) => name);
+  expect(gone.length === 1 && after.size === 2, 'exactly one member left');
+  await expectLeft(stage, gone[0] ?? '');
+}

@@ -1,0 +1,190 @@
+import { styleText } from 'node:util';
+import { createLogUpdate } from 'log-update';
+import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
+
+/** One member as it is drawn. */
+export interface MemberLine {
+  readonly pod: string;
+  /** `primary`, `replica`, or what else the data plane calls it. */
+  readonly role: string;
+  /** Pending, Running, Terminating … */
+  readonly phase: string;
+  readonly isReady: boolean;
+  /** Where its drain stands, empty when it is not leaving. */
+  readonly drain: string;
+}
+
+export interface SceneResult {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly seconds: number;
+  readonly apiWrites: number;
+  readonly hints: number;
+  /** Why it failed. */
+  readonly why?: string;
+}
+
+/** Where the show is shown. */
+export interface Screen {
+  progress(text: string, seconds: number): void;
+  scene(name: string, title: string): void;
+  say(text: string): void;
+  decision(decision: DecisionLine): void;
+  members(members: readonly MemberLine[]): void;
+  result(result: SceneResult): void;
+  summary(results: readonly SceneResult[]): void;
+  close(): void;
+}
+
+type Style = Parameters<typeof styleText>[0];
+
+/** A terminal: decisions scroll, the members are redrawn in place below them. */
+export function terminalScreen(stream: NodeJS.WriteStream): Screen {
+  const update = createLogUpdate(stream);
+  const paint = (style: Style, text: string) => styleText(style, text, { stream });
+  let drawn: readonly MemberLine[] = [];
+  const print = (line: string) => {
+    update.clear();
+    stream.write(`${line}\n`);
+    redraw();
+  };
+  const redraw = () => {
+    if (drawn.length > 0) {
+      update(['', ...drawn.map((member) => memberText(member, paint))].join('\n'));
+    }
+  };
+  return {
+    ...printing(print, paint),
+    progress: (text, seconds) =>
+      update(`${paint('cyan', '…')} ${text} ${paint('dim', `${seconds.toFixed(0)} s`)}`),
+    members(members) {
+      drawn = members;
+      redraw();
+    },
+    summary(results) {
+      drawn = [];
+      update.clear();
+      stream.write(`\n${summaryText(results, paint)}\n`);
+    },
+    close() {
+      update.clear();
+      update.done();
+    },
+  };
+}
+
+/** A pipe or a file: one line per fact, nothing redrawn; members only as they change. */
+export function lineScreen(stream: NodeJS.WriteStream): Screen {
+  const plain = (_style: Style, text: string) => text;
+  const print = (line: string) => {
+    stream.write(`${line}\n`);
+  };
+  let told = '';
+  return {
+    ...printing(print, plain),
+    progress: progressLines(print),
+    members(members) {
+      const text = members
+        .map((member) => memberText(member, plain).trim().replaceAll(/ +/g, ' '))
+        .join(' · ');
+      if (text !== told) {
+        told = text;
+        print(`  members: ${text}`);
+      }
+    },
+    summary: (results) => print(`\n${summaryText(results, plain)}`),
+    close: () => undefined,
+  };
+}
+
+/** One JSON object per line; the last one is the summary, as README.md and the public formats have it. */
+export function jsonScreen(stream: NodeJS.WriteStream): Screen {
+  const print = (body: object) => {
+    stream.write(`${JSON.stringify(body)}\n`);
+  };
+  return {
+    progress: progressLines((activity) => print({ progress: activity })),
+    scene: (name, title) => print({ scene: name, title }),
+    say: (text) => print({ say: text }),
+    decision: (decision) => print(decision),
+    members: () => undefined,
+    result: (result) => print({ result }),
+    summary: (results) =>
+      print({
+        ok: results.every(({ ok }) => ok),
+        scenes: results.map(({ name, ok, seconds, apiWrites, hints }) => ({
+          name,
+          ok,
+          seconds,
+          apiWrites,
+          hints,
+        })),
+      }),
+    close: () => undefined,
+  };
+}
+
+function printing(print: (line: string) => void, paint: (style: Style, text: string) => string) {
+  return {
+    scene: (name: string, title: string) => print(`\n${paint('bold', `▶ ${name}`)}  ${title}`),
+    say: (text: string) => print(`  ${paint('magenta', '▸')} ${text}`),
+    decision: ({ at, step, outcome, reason, message }: DecisionLine) =>
+      print(
+        `  ${paint('dim', at.slice(11, 19))} ${step.padEnd(10)} ${paint(outcomeStyles[outcome], outcome.padEnd(7))} ${paint('bold', reason)}  ${message}`,
+      ),
+    result: ({ name, ok, seconds, why }: SceneResult) =>
+      print(
+        ok
+          ? `  ${paint('green', '✓')} ${name} ${paint('dim', `in ${seconds.toFixed(1)} s`)}`
+          : `  ${paint('red', '✗')} ${name}: ${why ?? 'failed'}`,
+      ),
+  };
+}
+
+const outcomeStyles = {
+  settled: 'green',
+  waiting: 'cyan',
+  acting: 'yellow',
+  blocked: 'red',
+} as const;
+
+function memberText(member: MemberLine, paint: (style: Style, text: string) => string): string {
+  const { pod, role, phase, isReady, drain } = member;
+  const dot = isReady ? paint('green', '●') : paint('yellow', '○');
+  const shownRole = role === 'primary' ? paint('bold', role.padEnd(8)) : role.padEnd(8);
+  return `  ${dot} ${pod.padEnd(34)} ${shownRole} ${phase.padEnd(12)} ${drain === '' ? '' : paint('yellow', drain)}`;
+}
+
+function summaryText(
+  results: readonly SceneResult[],
+  paint: (style: Style, text: string) => string,
+): string {
+  const line = (cells: readonly string[]) =>
+    `  ${cells.map((cell, column) => (column < 2 ? cell.padEnd(column === 0 ? 14 : 8) : cell.padStart(11))).join('')}`;
+  return [
+    paint('bold', line(['scene', 'result', 'seconds', 'API writes', 'hints'])),
+    ...results.map(({ name, ok, seconds, apiWrites, hints }) => {
+      const text = line([
+        name,
+        ok ? 'held' : 'FAILED',
+        seconds.toFixed(1),
+        String(apiWrites),
+        String(hints),
+      ]);
+      return ok ? text : paint('red', text);
+    }),
+  ].join('\n');
+}
+
+/** Between two lines about the same long work. */
+const progressLineSeconds = 15;
+
+function progressLines(print: (line: string) => void): Screen['progress'] {
+  let last = { text: '', seconds: 0 };
+  return (text, seconds) => {
+    if (text !== last.text || seconds - last.seconds >= progressLineSeconds) {
+      last = { text, seconds };
+      print(seconds < 1 ? text : `${text} (${seconds.toFixed(0)} s)`);
+    }
+  };
+}

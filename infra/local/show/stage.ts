@@ -1,0 +1,31 @@
+import type { KubeConnection } from '#shared/kube/connection.ts';
+import type { PoolerStatus } from '#shared/admin/admin.ts';
+import type { PoolerRecord } from '#shared/topology/topology.ts';
+import type { MillraceProcess } from './millrace-process.ts';
+import type { World } from './world.ts';
+
+/** Everything a scene acts on and reads from. */
+export interface Stage {
+  readonly namespace: string;
+  readonly shard: string;
+  readonly database: string;
+  readonly connection: KubeConnection;
+  readonly world: World;
+  readonly millrace: MillraceProcess;
+  /** Where the stand-in data plane can be found, for the Database object. */
+  readonly topologyEndpoint: string;
+  readonly adminUrl: string;
+  /** The shard's pooler records, read from etcd now. */
+  poolers(): Promise<readonly PoolerRecord[]>;
+  /** What a pooler says of itself, asked now. */
+  poolerStatus(pooler: PoolerRecord): Promise<PoolerStatus>;
+  /** Says in plain words what the scene does. */
+  say(text: string): void;
+}
+
+/** One scene: what it does, and what must be true afterwards. Throws when it is not. */
+export interface Scene {
+  readonly name: string;
+  readonly title: string;
+  play(stage: Stage): Promise<void>;
+}

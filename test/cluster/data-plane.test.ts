@@ -1,0 +1,326 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
+import { type DataPlane, startDataPlane } from '#infra/local/data-plane/start.ts';
+import type { Admin } from '#shared/admin/admin.ts';
+import { connectAdmin } from '#shared/admin/connect.ts';
+import type { KubeConnection } from '#shared/kube/connection.ts';
+import { connectKube } from '#shared/kube/http-connection.ts';
+import type { KubeObject } from '#shared/kube/resources.ts';
+import { connectTopology } from '#shared/topology/connect.ts';
+import type { PoolerRecord, Topology } from '#shared/topology/topology.ts';
+import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
+
+const shard = { database: 'postgres', tableGroup: 'default', shard: '0-inf' };
+const cell = 'zone-a';
+const patience = { timeout: 30_000, interval: 25 };
+const pods = '/api/v1/namespaces/default/pods';
+const claims = '/api/v1/namespaces/default/persistentvolumeclaims';
+
+describe.skipIf(missingControlPlane !== undefined)('the data plane on a real cluster', () => {
+  const controlPlane = useControlPlane();
+  const started = new AsyncDisposableStack();
+  let api: KubeConnection;
+  let etcd: Etcd;
+  let dataPlane: DataPlane;
+  let topology: Topology;
+  let admin: Admin;
+
+  beforeAll(async () => {
+    api = connectKube(controlPlane().access());
+    started.defer(() => api.close());
+    const folder = await mkdtemp(join(tmpdir(), 'millrace-data-plane-'));
+    started.defer(() => rm(folder, { recursive: true }));
+    etcd = started.use(await startEtcd({ dataDir: join(folder, 'topology') }));
+    const { server, ca, adminToken } = controlPlane();
+    dataPlane = await startDataPlane({
+      server,
+      ca,
+      token: adminToken,
+      etcdEndpoint: etcd.endpoint,
+      dataDir: join(folder, 'data-plane'),
+      speed: 20,
+    });
+    started.defer(() => dataPlane.stop());
+    const access = { namespace: 'default' };
+    const spec = { endpoints: [etcd.endpoint], globalRoot: '/multigres/global' };
+    topology = connectTopology(spec, access);
+    started.defer(() => topology.close());
+    admin = connectAdmin({ url: dataPlane.adminUrl }, access);
+  });
+
+  afterAll(() => started.disposeAsync());
+
+  async function createPod(name: string): Promise<void> {
+    const claim = await api.request({
+      method: 'POST',
+      path: claims,
+      body: {
+        metadata: { name: `data-${name}` },
+        spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+      },
+    });
+    expect([201, 409]).toContain(claim.status);
+    const pod = await api.request({
+      method: 'POST',
+      path: pods,
+      body: {
+        metadata: { name, labels: { 'millrace.dev/shard': 'orders', 'millrace.dev/cell': cell } },
+        spec: {
+          subdomain: 'orders',
+          containers: [{ name: 'pooler', image: 'pooler' }],
+          volumes: [{ name: 'data', persistentVolumeClaim: { claimName: `data-${name}` } }],
+        },
+      },
+    });
+    expect(pod.status).toBe(201);
+  }
+
+  async function podNamed(name: string): Promise<KubeObject<'Pod'> | undefined> {
+    const { status, body } = await api.request({ method: 'GET', path: `${pods}/${name}` });
+    return status === 404 ? undefined : (body as KubeObject<'Pod'>);
+  }
+
+  async function isReady(name: string): Promise<boolean> {
+    const pod = await podNamed(name);
+    return (
+      pod?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ??
+      false
+    );
+  }
+
+  async function records(): Promise<readonly PoolerRecord[]> {
+    const read = await topology.poolers(shard, [cell]);
+    if (read.kind !== 'present') {
+      throw new Error(read.kind === 'unknown' ? read.why : 'absent');
+    }
+    return read.value.poolers;
+  }
+
+  async function recordOf(name: string): Promise<PoolerRecord | undefined> {
+    return (await records()).find(({ id }) => id.name === name);
+  }
+
+  async function primary(): Promise<string> {
+    const [name, ...others] = (await records())
+      .filter(({ role }) => role === 'primary')
+      .map(({ id }) => id.name);
+    expect(others).toEqual([]);
+    return name ?? '';
+  }
+
+  async function cohort(): Promise<string[]> {
+    const read = await admin.poolerStatus({ cell, name: await primary() });
+    return read.kind === 'present'
+      ? (read.value.decision?.cohort ?? []).map(({ name }) => name).toSorted()
+      : [];
+  }
+
+  async function aReplica(): Promise<string> {
+    const leader = await primary();
+    return members.find((name) => name !== leader) ?? '';
+  }
+
+  const members = ['orders-0', 'orders-1', 'orders-2'];
+
+  async function allAreBack(): Promise<void> {
+    for (const name of members) {
+      if ((await podNamed(name)) === undefined) {
+        await createPod(name);
+      }
+    }
+    for (const name of members) {
+      await expect.poll(() => isReady(name), patience).toBe(true);
+    }
+    await expect.poll(cohort, patience).toEqual(members);
+  }
+
+  test('pods with claims become ready, and one of them leads', async () => {
+    await allAreBack();
+
+    const { body: claim } = await api.request({ method: 'GET', path: `${claims}/data-orders-0` });
+    const { body: node } = await api.request({
+      method: 'GET',
+      path: '/api/v1/nodes/millrace-node',
+    });
+    const [record] = await records();
+    const pod = await podNamed('orders-0');
+    expect(claim).toMatchObject({ status: { phase: 'Bound' } });
+    expect(node).toMatchObject({ status: { conditions: [{ type: 'Ready', status: 'True' }] } });
+    expect(pod).toMatchObject({
+      spec: { nodeName: 'millrace-node' },
+      status: { phase: 'Running', containerStatuses: [{ name: 'pooler', ready: true }] },
+    });
+    expect(record).toMatchObject({
+      id: { cell, name: 'orders-0' },
+      hostname: 'orders-0.orders.default.svc.cluster.local',
+      lifecycle: 'active',
+      serving: 'serving',
+    });
+    expect(members).toContain(await primary());
+  });
+
+  test('a pod whose claim is missing waits for it', async () => {
+    const name = 'orders-9';
+    await createPod(name);
+    await api.request({ method: 'DELETE', path: `${pods}/${name}` });
+    await expect.poll(() => podNamed(name), patience).toBeUndefined();
+    await api.request({ method: 'DELETE', path: `${claims}/data-${name}` });
+    const claimIsGone = async () =>
+      (await api.request({ method: 'GET', path: `${claims}/data-${name}` })).status === 404;
+    await expect.poll(claimIsGone, patience).toBe(true);
+    await api.request({
+      method: 'POST',
+      path: pods,
+      body: {
+        metadata: { name, labels: { 'millrace.dev/shard': 'orders', 'millrace.dev/cell': cell } },
+        spec: {
+          containers: [{ name: 'pooler', image: 'pooler' }],
+          volumes: [{ name: 'data', persistentVolumeClaim: { claimName: `data-${name}` } }],
+        },
+      },
+    });
+    await expect
+      .poll(async () => (await podNamed(name))?.spec?.nodeName, patience)
+      .toBe('millrace-node');
+
+    const before = await dataPlane.faults.state();
+    await api.request({ method: 'DELETE', path: `${pods}/${name}` });
+    await expect.poll(() => podNamed(name), patience).toBeUndefined();
+
+    expect(before.members.map(({ pod }) => pod)).toEqual(members);
+  });
+
+  test('a pod deleted gracefully writes SHUTDOWN and leaves the cohort', async () => {
+    await allAreBack();
+    const leaving = await aReplica();
+
+    await api.request({ method: 'DELETE', path: `${pods}/${leaving}` });
+    await expect.poll(() => podNamed(leaving), patience).toBeUndefined();
+
+    expect(await recordOf(leaving)).toMatchObject({
+      lifecycle: 'shutdown',
+      serving: 'disabled',
+      role: 'none',
+    });
+    await expect.poll(cohort, patience).toEqual(members.filter((name) => name !== leaving));
+  });
+
+  test('a pod made again on its claim comes back with its data', async () => {
+    await allAreBack();
+    const leaving = await aReplica();
+    await api.request({ method: 'DELETE', path: `${pods}/${leaving}` });
+    await expect.poll(() => podNamed(leaving), patience).toBeUndefined();
+
+    await createPod(leaving);
+    await allAreBack();
+
+    expect(await recordOf(leaving)).toMatchObject({ lifecycle: 'active', role: 'replica' });
+  });
+
+  test('a pod that is force-deleted leaves its record and its place in the cohort', async () => {
+    await allAreBack();
+    const dying = await aReplica();
+    const before = await recordOf(dying);
+
+    await api.request({
+      method: 'DELETE',
+      path: `${pods}/${dying}`,
+      body: { gracePeriodSeconds: 0 },
+    });
+    const isForgotten = async () =>
+      (await dataPlane.faults.state()).members.every(({ pod }) => pod !== dying);
+    await expect.poll(isForgotten, patience).toBe(true);
+
+    expect(await recordOf(dying)).toEqual(before);
+    expect(await cohort()).toEqual(members);
+    expect(await admin.poolerStatus({ cell, name: dying })).toMatchObject({ kind: 'unknown' });
+  });
+
+  test('a killed process goes on where it ended, also with what happened meanwhile', async () => {
+    await allAreBack();
+    const leader = await primary();
+    const leaving = await aReplica();
+    const { rule } = await dataPlane.faults.state();
+
+    await dataPlane.kill();
+    await api.request({ method: 'DELETE', path: `${pods}/${leaving}` });
+    expect((await podNamed(leaving))?.metadata.deletionTimestamp).toBeDefined();
+    await dataPlane.restart();
+    await expect.poll(() => podNamed(leaving), patience).toBeUndefined();
+
+    expect(await primary()).toBe(leader);
+    expect((await dataPlane.faults.state()).rule?.term).toBe(rule?.term);
+    expect(await recordOf(leaving)).toMatchObject({ lifecycle: 'shutdown' });
+    await expect.poll(cohort, patience).not.toContain(leaving);
+  });
+
+  test('a pod that dies without a word is Failed or gone, and its record says nothing', async () => {
+    await allAreBack();
+    const dying = await aReplica();
+    const before = await recordOf(dying);
+
+    await dataPlane.faults.inject({ kind: 'podDeath', pod: dying, leaves: 'failed' });
+    await expect.poll(async () => (await podNamed(dying))?.status?.phase, patience).toBe('Failed');
+    const afterFailure = await recordOf(dying);
+    await api.request({ method: 'DELETE', path: `${pods}/${dying}` });
+    await allAreBack();
+    await dataPlane.faults.inject({ kind: 'podDeath', pod: dying, leaves: 'nothing' });
+    await expect.poll(() => podNamed(dying), patience).toBeUndefined();
+
+    expect(afterFailure).toEqual(before);
+    expect(await recordOf(dying)).toMatchObject({ lifecycle: 'active', role: 'replica' });
+  });
+
+  test('on a lost node a deleted pod stays Terminating until the node is back', async () => {
+    await allAreBack();
+    const leaving = await aReplica();
+    const nodeStatus = async () => {
+      const { body } = await api.request({ method: 'GET', path: '/api/v1/nodes/millrace-node' });
+      return (body as KubeObject<'Node'>).status?.conditions?.[0]?.status;
+    };
+
+    await dataPlane.faults.inject({ kind: 'nodeNotReady' });
+    await expect.poll(nodeStatus, patience).toBe('Unknown');
+    await api.request({ method: 'DELETE', path: `${pods}/${leaving}` });
+    await expect.poll(() => isReady(leaving), patience).toBe(false);
+    const meanwhile = await podNamed(leaving);
+    await dataPlane.faults.lift({ kind: 'nodeNotReady' });
+    await expect.poll(() => podNamed(leaving), patience).toBeUndefined();
+
+    expect(meanwhile?.metadata.deletionTimestamp).toBeDefined();
+    expect(await nodeStatus()).toBe('True');
+    expect(await recordOf(leaving)).toMatchObject({ lifecycle: 'shutdown' });
+  });
+
+  test('a switchover moves the leader to another member under a higher rule', async () => {
+    await allAreBack();
+    const leader = await primary();
+    const { rule } = await dataPlane.faults.state();
+
+    const sent = await admin.switchPrimary(shard, 'a test');
+    await expect.poll(primary, patience).not.toBe('');
+
+    expect(sent).toMatchObject({ kind: 'sent' });
+    expect(await primary()).not.toBe(leader);
+    const now = (await dataPlane.faults.state()).rule;
+    expect(Number(now?.term)).toBe(Number(rule?.term) + 1);
+  });
+
+  test('while etcd is away nobody is told that a pooler is gone, and what it missed is written later', async () => {
+    await allAreBack();
+    const leaving = await aReplica();
+
+    await etcd.kill();
+    const answer = await admin.poolerStatus({ cell, name: leaving });
+    await api.request({ method: 'DELETE', path: `${pods}/${leaving}` });
+    await etcd.restart();
+    await expect.poll(() => podNamed(leaving), patience).toBeUndefined();
+
+    expect(answer).toMatchObject({ kind: 'unknown' });
+    expect(await recordOf(leaving)).toBeDefined();
+    await allAreBack();
+  });
+});

@@ -1,0 +1,166 @@
+import { describe, expect, test } from 'vitest';
+import { type Findings, KnownWorld } from '#events/relay/known-world.ts';
+import { routing } from '#events/routes.ts';
+import { aDatabase, aPod, aRecord, aShard, written } from './objects.ts';
+
+function marksOf({ marks }: Findings): string[] {
+  return marks.map(({ step, cause, target }) => `${step} ${cause} ${target.name} ${target.uid}`);
+}
+
+const both = (cause: string, name: string, uid = `uid-${name}`) => [
+  `drain-step ${cause} ${name} ${uid}`,
+  `pool-pods ${cause} ${name} ${uid}`,
+];
+
+describe('a target', () => {
+  test('is hinted at to every step when it is first listed, as part of a resync', () => {
+    const world = new KnownWorld(routing);
+
+    const findings = world.replace('Shard', undefined, [aShard('a')], 'resync');
+
+    expect(marksOf(findings)).toEqual(both('resync', 'a'));
+  });
+
+  test('that did not change concerns nobody, however often it is seen', () => {
+    const world = new KnownWorld(routing);
+    const shard = aShard('a');
+    world.see('Shard', shard);
+
+    const findings = world.see('Shard', written(shard, {}));
+
+    expect(findings.marks).toEqual([]);
+    expect(findings.differences).toBe(0);
+    expect(world.target('uid-a')?.resourceVersion).not.toBe(shard.metadata.resourceVersion);
+  });
+
+  test('L3: that is missing from a new list is deleted, with its last uid', () => {
+    const world = new KnownWorld(routing);
+    const shard = aShard('a');
+    world.replace('Shard', undefined, [shard, aShard('b')], 'resync');
+
+    const findings = world.replace('Shard', undefined, [aShard('b')], 'changed');
+
+    expect(marksOf(findings)).toEqual(both('deleted', 'a'));
+    expect(findings.marks[0]?.token).toBe(shard.metadata.resourceVersion);
+    expect(findings.differences).toBe(1);
+    expect(world.target('uid-a')).toBeUndefined();
+  });
+
+  test('L3, F17: of the same name and another uid is a deletion and an appearance', () => {
+    const world = new KnownWorld(routing);
+    world.see('Shard', aShard('a'));
+
+    const findings = world.replace('Shard', undefined, [aShard('a', { uid: 'second' })], 'changed');
+
+    expect(marksOf(findings)).toEqual([...both('deleted', 'a'), ...both('changed', 'a', 'second')]);
+  });
+
+  test('keeps living when news of its predecessor’s deletion comes late', () => {
+    const world = new KnownWorld(routing);
+    const first = aShard('a');
+    world.see('Shard', first);
+    world.see('Shard', aShard('a', { uid: 'second' }));
+
+    const findings = world.lose('Shard', first);
+
+    expect(findings.marks).toEqual([]);
+    expect(world.target('second')).toBeDefined();
+  });
+
+  test('in another namespace is untouched by the list of one namespace', () => {
+    const world = new KnownWorld(routing);
+    world.see('Shard', aShard('a', { namespace: 'other' }));
+
+    const findings = world.replace('Shard', 'db', [], 'changed');
+
+    expect(findings.marks).toEqual([]);
+  });
+
+  test('tells what its records ask for, and takes it back when it goes', () => {
+    const world = new KnownWorld(routing);
+    const shard = aShard('a', { annotations: aRecord('drain-step', { every: 5 }) });
+
+    const seen = world.see('Shard', shard);
+    const lost = world.lose('Shard', shard);
+
+    expect(seen.wakes).toEqual([
+      { sleeper: { step: 'drain-step', uid: 'uid-a' }, wake: { every: 5 } },
+      { sleeper: { step: 'pool-pods', uid: 'uid-a' }, wake: undefined },
+    ]);
+    expect(lost.wakes.map(({ wake }) => wake)).toEqual([undefined, undefined]);
+  });
+});
+
+describe('a pod', () => {
+  test('wakes its shard when it appears, is written and goes, and no other shard', () => {
+    const world = new KnownWorld(routing);
+    world.replace('Shard', undefined, [aShard('a'), aShard('b')], 'resync');
+    const pod = aPod('p-0', 'a');
+
+    const appeared = world.see('Pod', pod);
+    const changed = world.see('Pod', written(pod, {}));
+    const gone = world.lose('Pod', pod);
+
+    for (const findings of [appeared, changed, gone]) {
+      expect(marksOf(findings)).toEqual(both('changed', 'a'));
+    }
+  });
+
+  test('that moves to another shard wakes both', () => {
+    const world = new KnownWorld(routing);
+    world.replace('Shard', undefined, [aShard('a'), aShard('b')], 'resync');
+    const pod = aPod('p-0', 'a');
+    world.see('Pod', pod);
+
+    const findings = world.see('Pod', written(pod, { labels: { 'millrace.dev/shard': 'b' } }));
+
+    expect(marksOf(findings)).toEqual([...both('changed', 'a'), ...both('changed', 'b')]);
+  });
+
+  test('of a shard in another namespace wakes nobody', () => {
+    const world = new KnownWorld(routing);
+    world.see('Shard', aShard('a'));
+
+    const findings = world.see('Pod', aPod('p-0', 'a', { namespace: 'other' }));
+
+    expect(findings.marks).toEqual([]);
+  });
+
+  test('has the state of its mirror annotation, is null without one and unknown when never seen', () => {
+    const world = new KnownWorld(routing);
+    world.see('Pod', aPod('p-0', 'a', { annotations: { 'drain.millrace.dev/state': 'finished' } }));
+    world.see('Pod', aPod('p-1', 'a'));
+    world.see(
+      'Pod',
+      aPod('p-2', 'a', { annotations: { 'release.millrace.dev/state': 'released' } }),
+    );
+
+    const states = ['p-0', 'p-1', 'p-2', 'p-3'].map((name) =>
+      world.mirrorOf('Pod', { namespace: 'db', name }),
+    );
+
+    expect(states).toEqual(['finished', null, 'released', undefined]);
+  });
+});
+
+describe('a database', () => {
+  test('wakes every step of the shards that name it, in its namespace only', () => {
+    const world = new KnownWorld(routing);
+    const other = { spec: { databaseRef: { name: 'users' } } };
+    world.replace(
+      'Shard',
+      undefined,
+      [aShard('a'), aShard('b', {}, other), aShard('c', { namespace: 'elsewhere' })],
+      'resync',
+    );
+    const database = aDatabase('orders');
+
+    const appeared = world.see('Database', database);
+    const written1 = world.see('Database', written(database, {}, { status: { a: 1 } }));
+    const gone = world.lose('Database', database);
+
+    expect(marksOf(appeared)).toEqual(both('changed', 'a'));
+    expect(marksOf(written1)).toEqual([]);
+    expect(marksOf(gone)).toEqual(both('changed', 'a'));
+  });
+});
