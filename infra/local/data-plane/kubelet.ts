@@ -1,0 +1,400 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { cellLabel } from '#shared/api/labels.ts';
+import { poolerName } from '#shared/api/names.ts';
+import { describeError } from '#shared/kernel/errors.ts';
+import type { Logger } from '#shared/kernel/logger.ts';
+import type { KubeConnection, KubeResponse } from '#shared/kube/connection.ts';
+import { collectionPath } from '#shared/kube/http-kube.ts';
+import type { KubeObject } from '#shared/kube/resources.ts';
+import { type PodView, podView } from './core.ts';
+import type { Engine } from './engine.ts';
+import { followObjects } from './follow-objects.ts';
+import { nodeManifest, nodeStatus } from './node-object.ts';
+import { podStatus, readinessOf } from './pod-status.ts';
+import { hasFault } from './state.ts';
+
+/** How often a node says that it lives. */
+const heartbeatMs = 10_000;
+
+const retryMs = 250;
+
+type Pod = KubeObject<'Pod'>;
+type Claim = KubeObject<'PersistentVolumeClaim'>;
+
+export interface KubeletOptions {
+  readonly connection: KubeConnection;
+  readonly engine: Engine;
+  readonly nodeName: string;
+  /** Which pods are bound to this node. */
+  readonly selector: string;
+  readonly log: Logger;
+}
+
+/**
+ * The kubelet of one node, and the scheduler and volume binder it needs: takes the pods of the selector, starts and stops
+ * their poolers in the core, and writes what became of them. It compares what is with what should be, pod by pod, so an
+ * event that is lost or seen twice changes nothing.
+ */
+export class Kubelet {
+  readonly #options: KubeletOptions;
+  readonly #pods = new Map<string, Pod>();
+  readonly #claims = new Map<string, Claim>();
+  readonly #dirty = new Set<string>();
+  readonly #closing = new AbortController();
+  /** Ends the wait for the next heartbeat. */
+  #nodeChange = new AbortController();
+  #isWorking = false;
+  #running: Promise<unknown> | undefined;
+
+  constructor(options: KubeletOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the node is there and the pods were listed once. */
+  async start(): Promise<void> {
+    const { connection, selector, log } = this.#options;
+    const { signal } = this.#closing;
+    const listed = Promise.withResolvers<void>();
+    const claims = followObjects(
+      connection,
+      'PersistentVolumeClaim',
+      undefined,
+      {
+        onList: (objects) => {
+          this.#claims.clear();
+          for (const claim of objects) {
+            this.#claims.set(claimKey(claim.metadata), claim);
+          }
+          this.#lookAtPods();
+        },
+        onChange: (claim) => {
+          this.#claims.set(claimKey(claim.metadata), claim);
+          this.#lookAtPods();
+        },
+        onGone: (claim) => this.#claims.delete(claimKey(claim.metadata)),
+      },
+      { signal, log },
+    );
+    const pods = followObjects(
+      connection,
+      'Pod',
+      selector,
+      {
+        onList: (objects) => {
+          this.#replacePods(objects);
+          listed.resolve();
+        },
+        onChange: (pod) => this.#see(pod),
+        onGone: (pod) => this.#forget(pod.metadata.uid),
+      },
+      { signal, log },
+    );
+    this.#running = Promise.all([claims, pods, this.#beat()]);
+    await listed.promise;
+  }
+
+  async stop(): Promise<void> {
+    this.#closing.abort();
+    await this.#running;
+  }
+
+  /** The pod, or what the core says of it, may have changed. */
+  lookAt(podUid: string): void {
+    this.#dirty.add(podUid);
+    // Not at once: whoever calls may be in the middle of an event of the core.
+    queueMicrotask(() => void this.#work());
+  }
+
+  /** The node and each of its pods. */
+  lookAtAll(): void {
+    this.#nodeChange.abort();
+    this.#lookAtPods();
+  }
+
+  #lookAtPods(): void {
+    for (const uid of this.#pods.keys()) {
+      this.lookAt(uid);
+    }
+  }
+
+  #see(pod: Pod): void {
+    this.#pods.set(pod.metadata.uid, pod);
+    this.lookAt(pod.metadata.uid);
+  }
+
+  #forget(podUid: string): void {
+    this.#pods.delete(podUid);
+    this.#options.engine.take({ kind: 'podGone', podUid });
+  }
+
+  #replacePods(pods: readonly Pod[]): void {
+    const listed = new Set(pods.map(({ metadata }) => metadata.uid));
+    const known = [...this.#pods.keys(), ...Object.keys(this.#options.engine.state.members)];
+    for (const uid of known.filter((uid) => !listed.has(uid))) {
+      this.#forget(uid);
+    }
+    for (const pod of pods) {
+      this.#see(pod);
+    }
+  }
+
+  /** One pod at a time; one that fails is looked at again a little later. */
+  async #work(): Promise<void> {
+    if (this.#isWorking) {
+      return;
+    }
+    this.#isWorking = true;
+    for (const uid of this.#dirty) {
+      this.#dirty.delete(uid);
+      try {
+        await this.#reconcile(uid);
+      } catch (error) {
+        this.#options.log.warn({ error: describeError(error) }, 'a pod cannot be looked after');
+        setTimeout(() => this.lookAt(uid), retryMs).unref();
+      }
+      if (this.#closing.signal.aborted) {
+        break;
+      }
+    }
+    this.#isWorking = false;
+  }
+
+  async #reconcile(uid: string): Promise<void> {
+    const pod = this.#pods.get(uid);
+    const { engine, nodeName } = this.#options;
+    if (pod === undefined) {
+      return;
+    }
+    if ((pod.spec?.nodeName ?? '') === '') {
+      await this.#bind(pod);
+    } else if (pod.spec?.nodeName === nodeName) {
+      if (hasFault(engine.state, 'nodeNotReady')) {
+        await this.#markUnready(pod);
+      } else if (pod.metadata.deletionTimestamp !== undefined) {
+        await this.#stop(pod);
+      } else if (pod.status?.phase !== 'Failed' && pod.status?.phase !== 'Succeeded') {
+        await this.#run(pod);
+      }
+    }
+  }
+
+  async #bind(pod: Pod): Promise<void> {
+    const { name, uid, deletionTimestamp } = pod.metadata;
+    const isGated = (pod.spec?.schedulingGates ?? []).length > 0;
+    if (deletionTimestamp !== undefined || isGated) {
+      return;
+    }
+    await this.#send({
+      method: 'POST',
+      path: `${podPath(pod)}/binding`,
+      body: {
+        apiVersion: 'v1',
+        kind: 'Binding',
+        metadata: { name, uid },
+        target: { apiVersion: 'v1', kind: 'Node', name: this.#options.nodeName },
+      },
+    });
+  }
+
+  /** A pod is started once, when its claims are there; from then on its status follows the core's. */
+  async #run(pod: Pod): Promise<void> {
+    const { engine } = this.#options;
+    const { uid } = pod.metadata;
+    if (engine.state.members[uid] === undefined) {
+      const claims = this.#claimsOf(pod);
+      const cell = pod.metadata.labels?.[cellLabel];
+      if (claims === undefined || cell === undefined) {
+        return;
+      }
+      for (const { claim } of claims) {
+        await this.#bindClaim(claim);
+      }
+      if (!this.#pods.has(uid)) {
+        return;
+      }
+      engine.take({ kind: 'podAssigned', pod: podOnNode(pod, cell, claims) });
+    }
+    const view = podView(engine.state, uid);
+    if (view?.phase === 'vanished') {
+      await this.#remove(pod);
+    } else if (view !== undefined) {
+      await this.#report(pod, view);
+    }
+  }
+
+  /** The claims of the pod's volumes; `undefined` as long as one is missing or on its way out. */
+  #claimsOf(pod: Pod): { readonly volume: string; readonly claim: Claim }[] | undefined {
+    const wanted = (pod.spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim }) =>
+      persistentVolumeClaim === undefined
+        ? []
+        : [{ volume: name, claimName: persistentVolumeClaim.claimName }],
+    );
+    const found = wanted.flatMap(({ volume, claimName }) => {
+      const claim = this.#claims.get(
+        claimKey({ namespace: pod.metadata.namespace, name: claimName }),
+      );
+      return claim === undefined || claim.metadata.deletionTimestamp !== undefined
+        ? []
+        : [{ volume, claim }];
+    });
+    return found.length === wanted.length ? found : undefined;
+  }
+
+  async #bindClaim(claim: Claim): Promise<void> {
+    if (claim.status?.phase === 'Bound') {
+      return;
+    }
+    const { namespace, name, uid } = claim.metadata;
+    await this.#send({
+      method: 'PATCH',
+      path: `${collectionPath('PersistentVolumeClaim', namespace)}/${name}/status`,
+      contentType: 'application/merge-patch+json',
+      body: {
+        metadata: { uid },
+        status: {
+          phase: 'Bound',
+          accessModes: claim.spec?.accessModes ?? [],
+          capacity: claim.spec?.resources?.requests ?? {},
+        },
+      },
+    });
+  }
+
+  async #stop(pod: Pod): Promise<void> {
+    const { engine } = this.#options;
+    const { uid, deletionGracePeriodSeconds } = pod.metadata as Pod['metadata'] & {
+      readonly deletionGracePeriodSeconds?: number;
+    };
+    const graceMs = (deletionGracePeriodSeconds ?? 0) * 1_000;
+    engine.take({ kind: 'podDeletionAsked', podUid: uid, graceMs });
+    const view = podView(engine.state, uid);
+    if (view?.phase === 'running') {
+      await this.#report(pod, view);
+    } else if (deletionGracePeriodSeconds !== 0) {
+      await this.#remove(pod);
+    }
+  }
+
+  async #report(pod: Pod, view: PodView): Promise<void> {
+    const status = podStatus(pod, view);
+    if (status === undefined) {
+      return;
+    }
+    await this.#patchStatus(pod, status);
+  }
+
+  /** What the node's controller does with the pods of a node that it no longer hears. */
+  async #markUnready(pod: Pod): Promise<void> {
+    const ready = readinessOf(pod);
+    if (ready === 'True') {
+      const at = new Date().toISOString();
+      const condition = { type: 'Ready', status: 'False', reason: 'NodeNotReady' };
+      await this.#patchStatus(pod, { conditions: [{ ...condition, lastTransitionTime: at }] });
+    }
+  }
+
+  async #patchStatus(pod: Pod, status: object): Promise<void> {
+    const { uid } = pod.metadata;
+    const { status: code, body } = await this.#send({
+      method: 'PATCH',
+      path: `${podPath(pod)}/status`,
+      contentType: 'application/strategic-merge-patch+json',
+      body: { metadata: { uid }, status },
+    });
+    if (code === 200 && this.#pods.has(uid)) {
+      this.#pods.set(uid, body as Pod);
+    }
+  }
+
+  async #remove(pod: Pod): Promise<void> {
+    await this.#send({
+      method: 'DELETE',
+      path: podPath(pod),
+      body: { gracePeriodSeconds: 0, preconditions: { uid: pod.metadata.uid } },
+    });
+  }
+
+  /** 404 and 409: the pod is gone or another one; the watch says so. */
+  async #send(request: Parameters<KubeConnection['request']>[0]): Promise<KubeResponse> {
+    const { connection } = this.#options;
+    const response = await connection.request({ ...request, signal: this.#closing.signal });
+    if (response.status >= 300 && response.status !== 404 && response.status !== 409) {
+      throw new Error(
+        `${request.method} ${request.path} is answered with ${response.status}: ${JSON.stringify(response.body)}`,
+      );
+    }
+    return response;
+  }
+
+  async #beat(): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      this.#nodeChange = new AbortController();
+      const signal = AbortSignal.any([this.#closing.signal, this.#nodeChange.signal]);
+      const isDone = await this.#reportNode().then(
+        () => true,
+        (error: unknown) => {
+          this.#options.log.warn({ error: describeError(error) }, 'the node cannot be written');
+          return false;
+        },
+      );
+      await delay(isDone ? heartbeatMs : retryMs, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  /** Writes the node's condition; a node that is ready makes its object again when somebody removed it. */
+  async #reportNode(): Promise<void> {
+    const { nodeName, engine } = this.#options;
+    const isReady = !hasFault(engine.state, 'nodeNotReady');
+    const path = collectionPath('Node', undefined);
+    const write = () =>
+      this.#send({
+        method: 'PATCH',
+        path: `${path}/${nodeName}/status`,
+        contentType: 'application/strategic-merge-patch+json',
+        body: { status: nodeStatus(isReady, new Date()) },
+      });
+    const { status } = await write();
+    if (status === 404 && isReady) {
+      await this.#send({ method: 'POST', path, body: nodeManifest(nodeName) });
+      await write();
+    }
+  }
+}
+
+function claimKey({
+  namespace,
+  name,
+}: {
+  readonly namespace?: string | undefined;
+  readonly name: string;
+}): string {
+  return `${namespace ?? ''}/${name}`;
+}
+
+function podPath({ metadata }: Pod): string {
+  return `${collectionPath('Pod', metadata.namespace)}/${metadata.name}`;
+}
+
+/** The pooler keeps its data on the volume `data`, else on the pod's first claim, else in the pod itself. */
+function podOnNode(
+  pod: Pod,
+  cell: string,
+  claims: readonly { readonly volume: string; readonly claim: Claim }[],
+) {
+  const { uid, name, namespace = '' } = pod.metadata;
+  const data = claims.find(({ volume }) => volume === 'data') ?? claims[0];
+  const hostname = pod.spec?.hostname ?? name;
+  const { subdomain } = pod.spec ?? {};
+  return {
+    uid,
+    namespace,
+    name,
+    cell,
+    poolerName: poolerName(cell, name),
+    hostname:
+      subdomain === undefined
+        ? hostname
+        : `${hostname}.${subdomain}.${namespace}.svc.cluster.local`,
+    volume: data?.claim.metadata.uid ?? uid,
+  };
+}

@@ -1,0 +1,222 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { decodePooler } from '#shared/topology/pooler-record.ts';
+import {
+  CellSchema,
+  ComponentType,
+  DatabaseSchema,
+  LegacyMultipoolerSchema,
+  MultipoolerSchema,
+  PoolerLifecycleStatus,
+  PoolerServingStatus,
+  PoolerType,
+  QuorumType,
+  RoutingRole,
+  ShardInitClaimSchema,
+} from '#shared/topology/proto/clustermetadata_pb.ts';
+import { type PoolerId, isSamePooler } from '#shared/topology/topology.ts';
+import type { DataPlaneConfig, DataPlaneState, Member } from './state.ts';
+
+/** The ports a pooler's pod listens on: Multigres' defaults. */
+export const poolerPorts = { grpc: 15_270, http: 15_200, pgbackrest: 8_432, postgres: 5_432 };
+
+/** Where the local run says its backups are. Nothing is kept there. */
+const backupPath = '/backups';
+
+export function cellRoot(config: DataPlaneConfig, cell: string): string {
+  return config.cellRoot.replaceAll('{cell}', cell);
+}
+
+export function poolerKey(config: DataPlaneConfig, { cell, name }: PoolerId): string {
+  return `${cellRoot(config, cell)}/poolers/multipooler-${cell}-${name}/Pooler`;
+}
+
+export function cellKey(config: DataPlaneConfig, cell: string): string {
+  return `${config.globalRoot}/cells/${cell}/Cell`;
+}
+
+export function databaseKey(config: DataPlaneConfig): string {
+  return `${config.globalRoot}/databases/${config.shard.database}/Database`;
+}
+
+export function claimKey({ globalRoot, shard }: DataPlaneConfig): string {
+  return `${globalRoot}/databases/${shard.database}/${shard.tableGroup}/${shard.shard}/ShardInitClaim`;
+}
+
+/** Everything of ours in etcd begins with one of these. */
+export function topologyPrefixes({ config, cells }: DataPlaneState): string[] {
+  const roots = new Set(cells.map(({ name }) => `${cellRoot(config, name)}/poolers/`));
+  return [`${config.globalRoot}/cells/`, `${config.globalRoot}/databases/`, ...roots];
+}
+
+const lifecycleStatus = {
+  starting: PoolerLifecycleStatus.STARTING,
+  active: PoolerLifecycleStatus.ACTIVE,
+  stopping: PoolerLifecycleStatus.STOPPING,
+  shutdown: PoolerLifecycleStatus.SHUTDOWN,
+} as const;
+
+const servingStatus = {
+  serving: PoolerServingStatus.SERVING,
+  disabled: PoolerServingStatus.DISABLED,
+  draining: PoolerServingStatus.DRAINING,
+} as const;
+
+const poolerType = {
+  none: PoolerType.UNKNOWN,
+  primary: PoolerType.PRIMARY,
+  replica: PoolerType.REPLICA,
+} as const;
+
+export function poolerDir({ name }: PoolerId): string {
+  return `/data/pooler_${name}`;
+}
+
+/** The record a pooler writes of itself, in its generation. The same bytes for the same state. */
+export function encodePooler(config: DataPlaneConfig, member: Member): Uint8Array {
+  const id = idMessage(ComponentType.MULTIPOOLER, member.id);
+  const shared = {
+    id,
+    type: poolerType[member.role],
+    servingStatus: servingStatus[member.serving],
+    hostname: member.pod.hostname,
+    portMap: poolerPorts,
+    poolerDir: poolerDir(member.id),
+  };
+  if (config.legacyPods.includes(member.pod.name)) {
+    return toBinary(
+      LegacyMultipoolerSchema,
+      create(LegacyMultipoolerSchema, { ...shared, ...config.shard }),
+    );
+  }
+  const message = create(MultipoolerSchema, {
+    ...shared,
+    shardKey: config.shard,
+    pgDataDir: `${poolerDir(member.id)}/pg_data`,
+    lifecycleStatus: {
+      status: lifecycleStatus[member.lifecycle],
+      reason: `pooler ${member.lifecycle}`,
+      updated: timestampFromMs(member.lifecycleSinceMs),
+    },
+    ...(member.role === 'none' ? {} : { routingState: routingState(member) }),
+  });
+  return toBinary(MultipoolerSchema, message);
+}
+
+function routingState({ role, roleRule }: Member) {
+  if (role !== 'primary') {
+    return { role: RoutingRole.REPLICA };
+  }
+  return {
+    role: RoutingRole.PRIMARY,
+    rule: {
+      coordinatorTerm: BigInt(roleRule?.term ?? 0),
+      leaderSubterm: BigInt(roleRule?.subterm ?? 0),
+    },
+  };
+}
+
+function idMessage(component: ComponentType, { cell, name }: PoolerId) {
+  return { component, cell, name };
+}
+
+export function encodeCell(config: DataPlaneConfig, cell: string): Uint8Array {
+  const message = create(CellSchema, {
+    name: cell,
+    serverAddresses: [config.serverAddress],
+    root: cellRoot(config, cell),
+  });
+  return toBinary(CellSchema, message);
+}
+
+export function encodeClaim(claimer: PoolerId, cohort: readonly PoolerId[]): Uint8Array {
+  const message = create(ShardInitClaimSchema, {
+    claimerId: idMessage(ComponentType.MULTIORCH, claimer),
+    cohortMembers: cohort.map((id) => idMessage(ComponentType.MULTIPOOLER, id)),
+  });
+  return toBinary(ShardInitClaimSchema, message);
+}
+
+export function decodeClaim(value: Uint8Array): PoolerId[] {
+  return fromBinary(ShardInitClaimSchema, value).cohortMembers.map(({ cell, name }) => ({
+    cell,
+    name,
+  }));
+}
+
+export function policyName({ requiredCount }: DataPlaneConfig): string {
+  return `AT_LEAST_${requiredCount}`;
+}
+
+export function policyDescription({ requiredCount }: DataPlaneConfig): string {
+  return `At least ${requiredCount} nodes must acknowledge`;
+}
+
+export function encodeDatabase(config: DataPlaneConfig, cells: readonly string[]): Uint8Array {
+  const message = create(DatabaseSchema, {
+    name: config.shard.database,
+    backupLocation: { location: { case: 'filesystem', value: { path: backupPath } } },
+    cells: [...cells],
+    bootstrapDurabilityPolicy: {
+      policyName: policyName(config),
+      quorumType: QuorumType.AT_LEAST_N,
+      requiredCount: config.requiredCount,
+      description: policyDescription(config),
+    },
+  });
+  return toBinary(DatabaseSchema, message);
+}
+
+/** The record with these cells too, all else kept; `undefined` where nothing is missing or it is no record. */
+export function addCells(value: Uint8Array, cells: readonly string[]): Uint8Array | undefined {
+  try {
+    const message = fromBinary(DatabaseSchema, value);
+    const missing = cells.filter((cell) => !message.cells.includes(cell));
+    if (missing.length === 0) {
+      return undefined;
+    }
+    message.cells.push(...missing);
+    return toBinary(DatabaseSchema, message);
+  } catch {
+    return undefined;
+  }
+}
+
+export function fromBase64(text: string): Uint8Array {
+  return Buffer.from(text, 'base64');
+}
+
+export function toBase64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64');
+}
+
+/** What multiorch and multiadmin make of the record of a pooler. */
+export type RecordView =
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'undecodable' }
+  | { readonly kind: 'shutdown' }
+  | { readonly kind: 'live'; readonly isPrimary: boolean };
+
+export function recordOf(state: DataPlaneState, id: PoolerId): RecordView {
+  const key = poolerKey(state.config, id);
+  const entry = state.topology?.find((candidate) => candidate.key === key);
+  if (entry === undefined) {
+    return { kind: 'absent' };
+  }
+  const decoded = decodePooler(fromBase64(entry.value));
+  if (decoded.kind === 'undecodable') {
+    return { kind: 'undecodable' };
+  }
+  const { record } = decoded;
+  // The older generation has no lifecycle: out of service, and nobody there, is the most it says about an end.
+  const isGone =
+    record.generation === 'legacy' &&
+    record.serving === 'disabled' &&
+    !Object.values(state.members).some(
+      (member) => isSamePooler(member.id, id) && member.process === 'running',
+    );
+  if (record.lifecycle === 'shutdown' || isGone) {
+    return { kind: 'shutdown' };
+  }
+  return { kind: 'live', isPrimary: record.role === 'primary' };
+}
