@@ -1,6 +1,7 @@
 import type { Routing } from '#events/routes.ts';
 import { drainMirror, recordAnnotation, releaseMirror } from '#shared/api/annotations.ts';
 import type { StepName } from '#shared/api/steps.ts';
+import { fnv1a32 } from '#shared/api/names.ts';
 import { type Wake, wakeOf } from '#shared/kernel/record.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
 import { type Audience, type Concern, concernsOf } from './digest.ts';
@@ -13,7 +14,12 @@ export interface Findings {
   /** Hints that are owed now. */
   readonly marks: Mark[];
   /** What each record that was looked at says about waking; `undefined` where it says nothing or is gone. */
-  readonly wakes: { readonly sleeper: Sleeper; readonly wake: Wake | undefined }[];
+  readonly wakes: {
+    readonly sleeper: Sleeper;
+    readonly wake: Wake | undefined;
+    /** Of the record that asks for it. */
+    readonly version: string;
+  }[];
   /** Objects that appeared, vanished or concern somebody otherwise than before. */
   differences: number;
 }
@@ -140,7 +146,7 @@ export class KnownWorld {
         this.#targets.set(uid, now.object);
         const record = annotations[recordAnnotation(step)];
         const wake = record === undefined ? undefined : wakeOf(record);
-        findings.wakes.push({ sleeper: { step, uid }, wake });
+        findings.wakes.push({ sleeper: { step, uid }, wake, version: fnv1a32(record ?? '') });
       }
     }
     const changed = changedConcerns(before?.concerns, now.concerns);
@@ -166,6 +172,7 @@ export class KnownWorld {
         findings.wakes.push({
           sleeper: { step: audience.step, uid: object.uid },
           wake: undefined,
+          version: '',
         });
       }
     }

@@ -214,8 +214,8 @@ export class Relay {
 
   #take({ marks, wakes }: Findings): void {
     const now = this.#parts.timers.now();
-    for (const { sleeper, wake } of wakes) {
-      this.#wakes.set(sleeper, wake, now);
+    for (const { sleeper, wake, version } of wakes) {
+      this.#wakes.set(sleeper, wake, now, version);
     }
     this.#mark(marks);
     this.#sleepUntilWake();

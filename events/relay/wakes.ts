@@ -25,13 +25,16 @@ const clockSetMs = 1_000;
 
 interface Alarm extends Sleeper {
   readonly wake: Wake;
+  /** Stands for the record that asks for it. */
+  readonly version: string;
   readonly due: Instant;
 }
 
 /**
  * When to look again without an event, as the records say: a heap of alarms, at most one per (step, target uid).
  *
- * An `every` fires so many seconds after it was first seen or last fired, an `at` at its instant, an overdue one at once.
+ * An `every` fires so many seconds after its record was written or it last fired, an `at` at its instant, an overdue one
+ * at once.
  */
 export class Wakes {
   readonly #alarms = new Map<string, Alarm>();
@@ -39,15 +42,19 @@ export class Wakes {
   #heap: Alarm[] = [];
   #lastNow = Number.NEGATIVE_INFINITY;
 
-  /** Follows what the step's record says now; `undefined` where it asks for nothing or there is no record. */
-  set(sleeper: Sleeper, wake: Wake | undefined, now: Instant): void {
+  /**
+   * Follows what the step's record says now; `undefined` where it asks for nothing or there is no record.
+   *
+   * @param version changes with the record: its progress begins the time anew
+   */
+  set(sleeper: Sleeper, wake: Wake | undefined, now: Instant, version = ''): void {
     const key = keyOf(sleeper);
     const alarm = this.#alarms.get(key);
     if (wake === undefined) {
       this.#alarms.delete(key);
       this.#compact();
-    } else if (alarm === undefined || !isSame(alarm.wake, wake)) {
-      this.#add({ step: sleeper.step, uid: sleeper.uid, wake, due: firstDue(wake, now) });
+    } else if (alarm === undefined || alarm.version !== version || !isSame(alarm.wake, wake)) {
+      this.#add({ step: sleeper.step, uid: sleeper.uid, wake, version, due: firstDue(wake, now) });
     }
   }
 

@@ -3,7 +3,12 @@ import { recordAnnotation } from '#shared/api/annotations.ts';
 import type { AdminWriter } from '#shared/admin/admin.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import type { KubeReader, KubeWriter, WriteResult } from '#shared/kube/kube.ts';
-import type { KubeObject, ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
+import {
+  type KubeObject,
+  type ObjectRef,
+  type ResourceKind,
+  apiVersionOf,
+} from '#shared/kube/resources.ts';
 import type { TopologyWriter } from '#shared/topology/topology.ts';
 import type { Decision } from './decision.ts';
 import { type DatabaseRef, type Effect, type EffectKind, isDestructive } from './effect.ts';
@@ -71,13 +76,7 @@ export async function execute(
   invocation: Invocation,
 ): Promise<Execution> {
   const effects: readonly Effect[] = decision.effects;
-  const state: TargetState = {
-    ref: refOf(step.target, target),
-    uid: target.metadata.uid,
-    resourceVersion: target.metadata.resourceVersion,
-    hasAnnotations: Object.keys(target.metadata.annotations ?? {}).length > 0,
-    record: target.metadata.annotations?.[recordAnnotation(step.name)] ?? null,
-  };
+  const state = stateOf(step, target);
   refuseBrokenDecision(step, state, decision, effects);
 
   const done: EffectKind[] = [];
@@ -94,6 +93,33 @@ export async function execute(
     done.push(effect.kind);
   }
   return { kind: 'done', effects: done };
+}
+
+/** Says on the target that a look ended for good: nobody will try again until something changes. */
+export async function emitFailure(
+  step: StepDeclaration,
+  target: KubeObject<ResourceKind>,
+  error: TerminalError,
+  writers: Writers,
+  invocation: Invocation,
+): Promise<void> {
+  const event: Effect<'emitEvent'> = {
+    kind: 'emitEvent',
+    type: 'Warning',
+    reason: error.reason,
+    message: error.message,
+  };
+  await emitEvent(step.name, event, stateOf(step, target), writers, invocation);
+}
+
+function stateOf(step: StepDeclaration, target: KubeObject<ResourceKind>): TargetState {
+  return {
+    ref: refOf(step.target, target),
+    uid: target.metadata.uid,
+    resourceVersion: target.metadata.resourceVersion,
+    hasAnnotations: Object.keys(target.metadata.annotations ?? {}).length > 0,
+    record: target.metadata.annotations?.[recordAnnotation(step.name)] ?? null,
+  };
 }
 
 function refuseBrokenDecision(
@@ -183,12 +209,12 @@ function refuseEmptyGuard(effect: Effect & { readonly guard: object }): void {
   }
 }
 
-/** Whoever waits must be woken: the relay reads the wake from the record. An unreadable record is left as it is. */
+/** Whoever waits must be woken: the relay reads the wake from the record. A record nobody can read is left as it is. */
 function refuseSleeplessWait(decision: Decision, record: string | null): void {
   if (decision.outcome !== 'waiting' && decision.outcome !== 'blocked') {
     return;
   }
-  if (record !== null && keyOf(record) === undefined) {
+  if (decision.reason === 'RecordUnreadable') {
     return;
   }
   const wake = record === null ? undefined : wakeOf(record);
@@ -348,7 +374,7 @@ async function emitEvent(
       ...(state.ref.namespace === undefined ? {} : { namespace: state.ref.namespace }),
     },
     involvedObject: {
-      apiVersion: 'millrace.dev/v1alpha1',
+      apiVersion: apiVersionOf(state.ref.kind),
       kind: state.ref.kind,
       name: state.ref.name,
       ...(state.ref.namespace === undefined ? {} : { namespace: state.ref.namespace }),

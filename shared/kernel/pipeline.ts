@@ -13,7 +13,7 @@ import { type KubeObject, type ResourceKind, resourceTypes } from '#shared/kube/
 import type { KubeReader } from '#shared/kube/kube.ts';
 import { commaList, logLevel, readConfig } from './config.ts';
 import { RefusedEffect, RetryableError, TerminalError, describeError } from './errors.ts';
-import { type Invocation, type Writers, execute } from './execute.ts';
+import { type Invocation, type Writers, emitFailure, execute } from './execute.ts';
 import { type Clock, wallClock } from './instant.ts';
 import { type Logger, createLogger } from './logger.ts';
 import type { Ports } from './ports.ts';
@@ -254,7 +254,14 @@ async function lookOnce<T extends ResourceKind, Snapshot>(
   const object: KubeObject<T> = read.value;
   const snapshot = await step.observe(present(object), outside.ports, signal);
   const decision = step.decide(snapshot, clock());
-  const execution = await execute(step, object, decision, outside.writers, invocation);
+  const execution = await execute(step, object, decision, outside.writers, invocation).catch(
+    async (error: unknown) => {
+      if (error instanceof TerminalError) {
+        await emitFailure(step, object, error, outside.writers, invocation);
+      }
+      throw error;
+    },
+  );
   const { outcome, reason, message } = decision;
   if (execution.kind === 'lostRace') {
     logger.info({ reason, why: execution.why, effects: execution.effects }, 'race lost');

@@ -83,7 +83,7 @@ describe('a target', () => {
     const seen = world.see('Shard', shard);
     const lost = world.lose('Shard', shard);
 
-    expect(seen.wakes).toEqual([
+    expect(seen.wakes).toMatchObject([
       { sleeper: { step: 'drain-step', uid: 'uid-a' }, wake: { every: 5 } },
       { sleeper: { step: 'pool-pods', uid: 'uid-a' }, wake: undefined },
     ]);

@@ -25,6 +25,15 @@ describe('a wake', () => {
     expect(firings(wakes, 16)).toEqual([5, 10, 15]);
   });
 
+  test('with a period begins it anew when its record was written, and not when it is only seen again', () => {
+    const wakes = new Wakes();
+    wakes.set(sleeper, { every: 5 }, at(0), 'requested');
+    wakes.set(sleeper, { every: 5 }, at(3), 'draining');
+    wakes.set(sleeper, { every: 5 }, at(6), 'draining');
+
+    expect(firings(wakes, 14)).toEqual([8, 13]);
+  });
+
   test('at an instant fires then', () => {
     const wakes = new Wakes();
     wakes.set(sleeper, { at: '2026-01-01T00:00:07Z' }, at(0));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Shard } from '#shared/api/shard.ts';
-import { type Decision, acting, settled, waiting } from '#shared/kernel/decision.ts';
+import { type Decision, acting, blocked, settled, waiting } from '#shared/kernel/decision.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import { RefusedEffect, RetryableError } from '#shared/kernel/errors.ts';
 import { type Invocation, type Writers, execute } from '#shared/kernel/execute.ts';
@@ -250,6 +250,25 @@ describe('the executor', () => {
     const execution = execute(step, aTarget(record), unchecked(decision), writers, anInvocation());
 
     await expect(execution).rejects.toBeInstanceOf(RefusedEffect);
+    expect(calls).toEqual([]);
+  });
+
+  test.each([
+    ['from a later version', '{"v":2,"key":"drain-step/shard-uid/x","wake":{"every":5}}'],
+    ['of a state it does not know', recordText(aRecord({ state: 'dreaming' }))],
+    ['that is no JSON', 'garbage'],
+  ])('leaves a record %s alone, its wake included (D12)', async (_what, text) => {
+    const { calls, writers } = aWriter();
+    const target = aTarget(null);
+    const broken = {
+      ...target,
+      metadata: { ...target.metadata, annotations: { 'step.millrace.dev/drain-step': text } },
+    };
+    const decision = blocked('RecordUnreadable', '', 'look at it', { every: 60 });
+
+    const execution = await execute(step, broken, decision, writers, anInvocation());
+
+    expect(execution).toEqual({ kind: 'done', effects: [] });
     expect(calls).toEqual([]);
   });
 
