@@ -7,7 +7,7 @@ import { type ControlPlane, startControlPlane } from '#infra/local/control-plane
 import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
 import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import type { ProgressUpdate } from '#infra/local/control-plane/progress.ts';
-import { startDataPlane } from '#infra/local/data-plane/start.ts';
+import { type DataPlane, startDataPlane } from '#infra/local/data-plane/start.ts';
 import { Meter } from './meter.ts';
 import { startMillrace } from './millrace-process.ts';
 import type { MemberLine, Screen } from './screen.ts';
@@ -27,6 +27,7 @@ export interface BuiltStage extends AsyncDisposable {
   readonly meter: Meter;
   readonly controlPlane: ControlPlane;
   readonly topologyEtcd: Etcd;
+  readonly dataPlane: DataPlane;
   /** Who Millrace signs in as, for the audit log. */
   readonly millraceUser: string;
 }
@@ -89,6 +90,7 @@ export async function buildStage(options: StageOptions): Promise<BuiltStage> {
     meter,
     controlPlane,
     topologyEtcd,
+    dataPlane,
     millraceUser,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

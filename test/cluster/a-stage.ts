@@ -1,0 +1,83 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach } from 'vitest';
+import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
+import { type AuditedRequest, readAuditLog } from '#infra/local/control-plane/audit-log.ts';
+import { type BuiltStage, buildStage } from '#infra/local/show/build-stage.ts';
+import { missingControlPlane } from './local-control-plane.ts';
+
+/** How much faster than measured the data plane runs. Millrace's own waits are not shortened. */
+const speed = 8;
+
+export interface StageUnderTest extends BuiltStage {
+  readonly folder: string;
+  /** Every decision of `millrace dev` since the start, in the order in which they were printed. */
+  readonly decisions: DecisionLine[];
+  /** What Millrace asked of the API server while the work ran. */
+  during(work: () => Promise<void>): Promise<readonly AuditedRequest[]>;
+}
+
+/** Gives the file a control plane, a stand-in data plane and `millrace dev`, from before its first to after its last test. */
+export function useStage(): () => StageUnderTest {
+  let folder: string | undefined;
+  let stage: StageUnderTest | undefined;
+
+  beforeAll(async () => {
+    if (missingControlPlane !== undefined) {
+      process.stderr.write(`skipped, since ${missingControlPlane}\n`);
+      return;
+    }
+    folder = await mkdtemp(join(tmpdir(), 'millrace-stage-'));
+    const decisions: DecisionLine[] = [];
+    const nothing = () => undefined;
+    const screen = {
+      progress: nothing,
+      scene: nothing,
+      say: nothing,
+      decision: (decision: DecisionLine) => decisions.push(decision),
+      members: nothing,
+      result: nothing,
+      summary: nothing,
+      close: nothing,
+    };
+    const built = await buildStage({ folder, speed, screen, signal: new AbortController().signal });
+    const during = async (work: () => Promise<void>) => {
+      const from = (await auditedRequests(built)).length;
+      await work();
+      return (await auditedRequests(built)).slice(from);
+    };
+    stage = { ...built, folder, decisions, during };
+  });
+
+  beforeEach((context) => {
+    context.skip(missingControlPlane !== undefined, missingControlPlane);
+  });
+
+  afterAll(async () => {
+    await stage?.[Symbol.asyncDispose]();
+    await (folder === undefined ? undefined : rm(folder, { recursive: true, force: true }));
+  });
+
+  return () => {
+    if (stage === undefined) {
+      throw new Error(missingControlPlane ?? 'the stage stands only during tests');
+    }
+    return stage;
+  };
+}
+
+let marks = 0;
+
+/** The audit log may lag its requests: it is read until a marker request of ours shows in it. */
+async function auditedRequests(built: BuiltStage): Promise<readonly AuditedRequest[]> {
+  marks += 1;
+  const marker = `${process.pid}-${marks}`;
+  await built.stage.connection.request({ method: 'GET', path: '/version', query: { marker } });
+  for (;;) {
+    const log = await readAuditLog(built.controlPlane.auditLogPath);
+    if (log.some(({ path }) => path === `/version?marker=${marker}`)) {
+      return log.filter(({ user }) => user === built.millraceUser);
+    }
+  }
+}
