@@ -125,13 +125,20 @@ export function jsonScreen(stream: NodeJS.WriteStream): Screen {
 }
 
 function printing(print: (line: string) => void, paint: (style: Style, text: string) => string) {
+  const told = new Map<string, string>();
   return {
     scene: (name: string, title: string) => print(`\n${paint('bold', `▶ ${name}`)}  ${title}`),
     say: (text: string) => print(`  ${paint('magenta', '▸')} ${text}`),
-    decision: ({ at, step, outcome, reason, message }: DecisionLine) =>
-      print(
-        `  ${paint('dim', at.slice(11, 19))} ${step.padEnd(10)} ${paint(outcomeStyles[outcome], outcome.padEnd(7))} ${paint('bold', reason)}  ${message}`,
-      ),
+    decision: ({ at, step, outcome, reason, message }: DecisionLine) => {
+      const time = paint('dim', at.slice(11, 19));
+      const shownOutcome = paint(outcomeStyles[outcome], outcome.padEnd(7));
+      const conclusion = `${step.padEnd(10)} ${shownOutcome} ${paint('bold', reason)}  ${message}`;
+      // A look that concludes what the step's last one did is no news.
+      if (told.get(step) !== conclusion) {
+        told.set(step, conclusion);
+        print(`  ${time} ${conclusion}`);
+      }
+    },
     result: ({ name, ok, seconds, why }: SceneResult) =>
       print(
         ok
