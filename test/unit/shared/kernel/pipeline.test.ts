@@ -9,6 +9,7 @@ import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import type { Step } from '#shared/kernel/step.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
+import { KubeModel } from '#test/builders/kube-model.ts';
 
 const shardUid = '0f8fad5b-d9cb-469f-a165-70867728950e';
 
@@ -93,12 +94,20 @@ function aPipeline(situation: Situation = {}) {
             },
           ]),
   };
+  const unasked = () => {
+    throw new Error('the data plane was asked');
+  };
   const outside: Outside = {
     kube,
-    ports: {} as Outside['ports'],
+    ports: { kube, topology: unasked, admin: unasked },
     writers: {
-      kube: { swapAnnotation: async () => situation.write?.() },
-    } as unknown as Outside['writers'],
+      kube: Object.assign(new KubeModel(), {
+        swapAnnotation: async () =>
+          situation.write?.() ?? { kind: 'lostRace', why: 'not expected' },
+      }),
+      topology: unasked,
+      admin: unasked,
+    },
     changeVisibility: async (receipt, seconds) => {
       seen.visibility.push([receipt, seconds]);
     },
