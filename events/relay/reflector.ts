@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { KubeConnection, KubeResponse } from '#shared/kube/connection.ts';
 import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';

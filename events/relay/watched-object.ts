@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /**
  * The part of any served object that the relay looks at. Metadata-only answers have no spec and no status.

@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { parse } from 'yaml';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { JsonObject } from '#shared/kube/json.ts';
 
 const folder = new URL('../kubernetes/crds/', import.meta.url);

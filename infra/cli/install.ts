@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { type Definition, readDefinitions } from './definitions.ts';
 import { remark, withProgress } from './terminal.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { z } from 'zod';
+import * as z from 'zod';
 import { describeError } from '#shared/kernel/errors.ts';
 
 /** What a kubeconfig says for one context, without any secret of it. Nothing it names is run or read. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { z } from 'zod';
+import * as z from 'zod';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { UsageError } from './usage-error.ts';

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { ConfigurationError, commaList, logLevel, readConfig } from '#shared/kernel/config.ts';
 import { type KubeconfigSummary, summariseKubeconfig } from './kubeconfig-summary.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ApiRule } from '#shared/api/fields.ts';
 
 /** A structural schema, as a custom resource definition takes it (apiextensions.k8s.io/v1 JSONSchemaProps). */

@@ -219,7 +219,11 @@ describe('a drain destroys nothing and says why', () => {
       'reset',
       `shd/${stage.shard}`,
       'drain-step',
-      ...['-n', stage.namespace, '--kubeconfig', join(folder, 'kubeconfig'), '--yes'],
+      '-n',
+      stage.namespace,
+      '--kubeconfig',
+      join(folder, 'kubeconfig'),
+      '--yes',
     ]);
     await untilSteady(stage, 2);
 

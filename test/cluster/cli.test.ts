@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { z } from 'zod';
+import * as z from 'zod';
 import { installDefinitions } from '#infra/cli/install.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { z } from 'zod';
+import * as z from 'zod';
 import { installDefinitions } from '#infra/cli/install.ts';
 import { servedKinds } from '#infra/kubernetes/crd.ts';
 import { rulesOf } from '#infra/kubernetes/structural-schema.ts';

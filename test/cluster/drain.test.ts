@@ -149,18 +149,14 @@ describe('a drain on a real API server', () => {
       onRemark: () => undefined,
     });
 
-    const requests = await stageUnderTest()
-      .during(async () => {
-        await setReplicas(stageUnderTest().stage, 2);
-        await stageUnderTest().stage.world.until(
-          'the drain has begun',
-          60,
-          () => drainState(stageUnderTest().stage) !== undefined,
-        );
-        await untilSteady(stageUnderTest().stage, 2);
-        await prepare(stageUnderTest().stage);
-      })
-      .finally(() => second.stop());
+    const requests = await stageUnderTest().during(async () => {
+      const { stage } = stageUnderTest();
+      await setReplicas(stage, 2);
+      await stage.world.until('the drain has begun', 60, () => drainState(stage) !== undefined);
+      await untilSteady(stage, 2);
+      await prepare(stage);
+    });
+    await second.stop();
 
     const { 'create pods': created, 'delete pods': deleted, ...rest } = made(requests);
     expect(created).toBe(1);

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type FauxqsServer, startFauxqs } from 'fauxqs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Hint, hintSchema, maxHintBytes, queueName } from '#events/hint.ts';
 import { installDefinitions } from '#infra/cli/install.ts';
 import { type Child, launch } from '#infra/local/child/launch.ts';

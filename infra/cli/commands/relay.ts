@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { relayConfigSchema } from '#events/relay/config.ts';
 import { launch } from '#infra/local/child/launch.ts';
 import { readConfig } from '#shared/kernel/config.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Child, launch } from '#infra/local/child/launch.ts';
 import { startQueue } from '#infra/local/queue/start.ts';
 import { startWorkerProcess } from '#infra/local/worker/start.ts';

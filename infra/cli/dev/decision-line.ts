@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { paint } from '../terminal.ts';
 
 const decisionSchema = z.object({

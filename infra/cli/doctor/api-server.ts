@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
-import { z } from 'zod';
+import * as z from 'zod';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { KubeAccess, KubeConnection } from '#shared/kube/connection.ts';
 import type { Cluster } from '../cluster.ts';

@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { EffectKind } from '#shared/kernel/effect.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { StepDeclaration } from '#shared/kernel/step.ts';

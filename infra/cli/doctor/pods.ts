@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { type Check, failed, ok, skipped } from './check.ts';
 

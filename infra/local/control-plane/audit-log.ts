@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** One request the API server saw, without its body. */
 export interface AuditedRequest {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { obtainProgram } from './binaries.ts';
 import { type Component, startComponent } from './component.ts';
 import type { BinarySettings } from './config.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { decodePooler } from '#shared/topology/pooler-record.ts';
 import { type PoolerId, isSamePooler } from '#shared/topology/topology.ts';
 import {

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { DataPlaneView } from './core.ts';
 import { type Fault, type FaultKind, faultSchema } from './fault.ts';
 

@@ -1,7 +1,7 @@
 import http from 'node:http';
-import { z } from 'zod';
+import * as z from 'zod';
 import { readBody } from './admin-server.ts';
-import { describe, refuseFault } from './core.ts';
+import { refuseFault, viewOf } from './core.ts';
 import type { Engine } from './engine.ts';
 import { faultKinds, faultSchema } from './fault.ts';
 
@@ -41,7 +41,7 @@ async function answer(engine: Engine, request: http.IncomingMessage): Promise<An
   const url = new URL(request.url ?? '/', 'http://control');
   switch (`${request.method} ${url.pathname}`) {
     case 'GET /state':
-      return { status: 200, body: describe(engine.state) };
+      return { status: 200, body: viewOf(engine.state) };
     case 'GET /faults':
       return { status: 200, body: engine.state.faults };
     case 'POST /faults': {

@@ -392,7 +392,7 @@ export interface MemberView {
   readonly rule: RuleNumber | null;
 }
 
-export function describe(state: DataPlaneState): DataPlaneView {
+export function viewOf(state: DataPlaneState): DataPlaneView {
   const { decision } = state.consensus;
   const members = membersOf(state).map((member): MemberView => {
     const known = state.volumes[member.pod.volume]?.decision.rule;

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { z } from 'zod';
+import * as z from 'zod';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { Logger } from '#shared/kernel/logger.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';

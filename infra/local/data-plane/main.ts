@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type http from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { z } from 'zod';
+import * as z from 'zod';
 import { logLevel, readConfig } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { type Logger, createLogger } from '#shared/kernel/logger.ts';

@@ -237,7 +237,7 @@ function tendFollowers(turn: Turn, leader: Member): void {
       member.isStreaming = false;
       continue;
     }
-    if (member.role === 'primary' && state.switchover?.podUid !== member.pod.uid) {
+    if (member.role === 'primary') {
       member.role = 'replica';
       member.roleRule = null;
     }

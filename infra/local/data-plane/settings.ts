@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 const port = z.int().min(0).max(65_535);
 const root = z.string().regex(/^(\/[^/]+)+$/, 'must begin with a slash and not end with one');
@@ -14,8 +14,8 @@ export const settingsSchema = z.strictObject({
   etcdEndpoint: z.url(),
   /** Kept over restarts: the same folder goes on where it ended. */
   dataDir: z.string().min(1),
-  /** Divides all durations. */
-  speed: z.number().positive().max(1_000).default(1),
+  /** Divides all durations. At the highest, 100 looks a second are as many as one etcd answers comfortably. */
+  speed: z.number().positive().max(100).default(1),
   /** Of everything that is left to chance: which member leads first, how long things take. */
   seed: z.int().default(1),
   /** Cells that exist from the beginning; others as pods name them. */

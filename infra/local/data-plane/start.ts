@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Child, type LaunchOptions, launch } from '#infra/local/child/launch.ts';
 import { type DataPlaneControl, connectControl } from './control-client.ts';
 import { type Settings, type SettingsInput, settingsSchema } from './settings.ts';

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { DataPlaneState } from './state.ts';
 
 /** The layout of the state. A file of another one is refused, since nothing could be made of half of it. */

@@ -1,6 +1,7 @@
 /**
- * How long things take, in milliseconds at speed 1. Every number was measured on a real three-cell Multigres with
- * PostgreSQL 17, or is a timer of its source; README.md beside this file lists them by behaviour.
+ * How long things take, in milliseconds at speed 1. The totals, from what a person does to what shows, are those measured
+ * on a real three-cell Multigres with PostgreSQL 17, or timers of its source; README.md beside this file lists them by
+ * behaviour. The parts between two measured instants are chosen so that the totals come out.
  *
  * A pair is a range that a seeded draw picks from: what was measured varied, and no step may count on one value.
  */

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { readConfig } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { openQueue } from './queue.ts';

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
 
 const command = fileURLToPath(new URL('../../cli/millrace.mjs', import.meta.url));

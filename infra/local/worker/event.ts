@@ -1,6 +1,6 @@
 import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs';
 import type { SQSEvent, SQSMessageAttribute, SQSRecord } from 'aws-lambda';
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** A message as it was received: the three parts an event cannot be without are there. */
 export interface ReceivedMessage extends Message {

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { stepNames } from '#shared/api/steps.ts';
 import { logLevel, readConfig } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Child, type LaunchOptions, launch } from '#infra/local/child/launch.ts';
 
 const announcement = z.object({});

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Child, launch } from '#infra/local/child/launch.ts';
 import { type Supervised, supervise } from '#infra/cli/dev/supervise.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type LaunchOptions, launch } from '#infra/local/child/launch.ts';
 
 function aChild(file: string): LaunchOptions<Record<string, never>> {

@@ -1,75 +1,330 @@
-import { test, expect } from 'vitest';
-import { SimulatedCluster } from './simulated-cluster.ts';
+import { describe, expect, test } from 'vitest';
+import { advance, refuseFault } from '#infra/local/data-plane/core.ts';
+import { SimulatedCluster, aSettledCluster, start } from './simulated-cluster.ts';
 
-test('try', () => {
-  for (let seed = 1; seed < 30; seed++) {
-    const c = new SimulatedCluster({}, seed);
-    c.startPod('a');
-    c.startPod('b');
-    c.startPod('c');
-    const primary = c.runUntil(() => c.primaries().length === 1);
-    const ready = primary + c.runUntil(() => c.areAllReady());
-    c.runFor(10_000);
-    const l = c.leaderPod();
-    const r = c.replicaPods()[0]!;
-    c.deletePod(r);
-    const shut = c.runUntil(() => c.recordOf(r)?.lifecycle === 'shutdown');
-    const out = shut + c.runUntil(() => c.cohort().length === 2);
-    const gone = out + c.runUntil(() => c.podView(r)?.phase === 'ended');
-    c.removePod(r);
-    c.runFor(1000);
-    c.startPod(r);
-    const back = c.runUntil(() => c.cohort().length === 3);
-    c.runUntil(() => c.areAllReady());
-    c.startPod('d');
-    const fourth = c.runUntil(() => c.cohort().length === 4);
-    c.runUntil(() => c.areAllReady());
-    const l2 = c.leaderPod();
-    c.deletePod(l2);
-    const lshut = c.runUntil(() => c.recordOf(l2)?.lifecycle === 'shutdown');
-    const nl = lshut + c.runUntil(() => c.primaries().length === 1);
-    c.runUntil(() => c.podView(l2)?.phase === 'ended');
-    c.removePod(l2);
-    c.runFor(20_000);
-    const sw = c.ask(
-      'POST',
-      '/api/v1/shards/postgres/default/0-inf/switch-primary',
-      '{"reason":"x"}',
-    );
-    const p0 = c.primaries().length;
-    const again = c.ask(
-      'POST',
-      '/api/v1/shards/postgres/default/0-inf/switch-primary',
-      '{"reason":"x"}',
-    );
-    const nl2 = c.runUntil(() => c.primaries().length === 1);
-    c.runFor(20_000);
-    const cut = c.leaderPod();
-    c.inject({ kind: 'cutOff', pod: cut, from: 'everyone' });
-    const nl3 = c.runUntil(() => c.primaries().length === 2);
-    console.log(
-      seed,
-      [
-        primary,
-        ready,
-        shut,
-        out,
-        gone,
-        back,
-        fourth,
-        lshut,
-        nl,
-        sw.afterMs,
-        p0,
-        (again.reply as any).status,
-        nl2,
-        nl3,
-      ]
-        .map(Math.round)
-        .join(' '),
-      l,
-      JSON.stringify(c.view.rule),
-    );
+const seeds = Array.from({ length: 12 }, (_, index) => index + 1);
+const members = ['orders-0', 'orders-1', 'orders-2'];
+
+/** Runs a scene under several seeds; each result, in milliseconds, must lie in the range. */
+function expectRange(scene: (seed: number) => number, [low, high]: readonly [number, number]) {
+  for (const seed of seeds) {
+    const took = scene(seed);
+    expect(took, `seed ${seed}`).toBeGreaterThanOrEqual(low);
+    expect(took, `seed ${seed}`).toBeLessThanOrEqual(high);
   }
-  expect(1).toBe(1);
+}
+
+function aFreshShard(seed: number): SimulatedCluster {
+  const cluster = new SimulatedCluster({}, seed);
+  for (const name of members) {
+    cluster.startPod(name);
+  }
+  return cluster;
+}
+
+describe('times are those measured on a real Multigres', { timeout: 60_000 }, () => {
+  test('three fresh members have a primary after about 32 s', () => {
+    expectRange(
+      (seed) => {
+        const cluster = aFreshShard(seed);
+        return cluster.runUntil(() => cluster.primaries().length === 1);
+      },
+      [30_000, 34_000],
+    );
+  });
+
+  test('and are all ready after about 37 s', () => {
+    expectRange(
+      (seed) => {
+        const cluster = aFreshShard(seed);
+        return cluster.runUntil(() => cluster.areAllReady());
+      },
+      [35_000, 39_000],
+    );
+  });
+
+  test('a stopping replica says STOPPING after 0.05 s, SHUTDOWN after 0.4 s and is gone after 2 s', () => {
+    const cluster = aSettledCluster();
+    const [leaving = ''] = cluster.replicaPods();
+    const began = cluster.elapsedMs;
+
+    cluster.deletePod(leaving);
+    const stopping = cluster.runUntil(() => cluster.recordOf(leaving)?.lifecycle === 'stopping');
+    cluster.runUntil(() => cluster.recordOf(leaving)?.lifecycle === 'shutdown');
+    const shutdown = cluster.elapsedMs - began;
+    cluster.runUntil(() => cluster.podView(leaving)?.phase === 'ended');
+
+    expect(stopping).toBe(50);
+    expect(shutdown).toBe(400);
+    expect(cluster.elapsedMs - began).toBe(2_000);
+  });
+
+  test('a stopped replica is out of the cohort within a look after its SHUTDOWN', () => {
+    expectRange(
+      (seed) => {
+        const cluster = aSettledCluster({ seed });
+        cluster.deletePod(cluster.replicaPods()[0] ?? '');
+        return cluster.runUntil(() => cluster.cohort().length === 2);
+      },
+      [400, 1_400],
+    );
+  });
+
+  test('a member made again on its claim is back in the cohort after 17 to 38 s', () => {
+    expectRange(
+      (seed) => {
+        const cluster = aSettledCluster({ seed });
+        const [leaving = ''] = cluster.replicaPods();
+        cluster.deletePod(leaving);
+        cluster.runFor(5_000);
+        cluster.removePod(leaving);
+        cluster.startPod(leaving);
+        return cluster.runUntil(() => cluster.cohort().length === 3);
+      },
+      [17_000, 38_000],
+    );
+  });
+
+  test('a new fourth member is in the cohort after about 15 s', () => {
+    expectRange(
+      (seed) => {
+        const cluster = aSettledCluster({ seed });
+        cluster.startPod('orders-3');
+        return cluster.runUntil(() => cluster.cohort().length === 4);
+      },
+      [13_500, 16_500],
+    );
+  });
+
+  test('a stopping primary says SHUTDOWN after 2.3 s, and another leads after about 7.5 s', () => {
+    expectRange(
+      (seed) => {
+        const cluster = aSettledCluster({ seed });
+        const leader = cluster.leaderPod();
+        cluster.deletePod(leader);
+        const shutdown = cluster.runUntil(() => cluster.recordOf(leader)?.lifecycle === 'shutdown');
+        expect(shutdown).toBe(2_300);
+        return shutdown + cluster.runUntil(() => cluster.primaries().length === 1);
+      },
+      [6_500, 11_500],
+    );
+  });
+
+  test('a primary cut off from the network has a rival after 36 to 41 s', () => {
+    expectRange(
+      (seed) => {
+        const cluster = aSettledCluster({ seed });
+        cluster.inject({ kind: 'cutOff', pod: cluster.leaderPod(), from: 'everyone' });
+        return cluster.runUntil(() => cluster.primaries().length === 2);
+      },
+      [36_000, 41_000],
+    );
+  });
+
+  test('speed divides every one of them', () => {
+    const slow = aFreshShard(3);
+    const fast = new SimulatedCluster({ speed: 10 }, 3);
+    for (const name of members) {
+      fast.startPod(name);
+    }
+
+    const slowMs = slow.runUntil(() => slow.areAllReady());
+    const fastMs = fast.runUntil(() => fast.areAllReady());
+
+    expect(fastMs / slowMs).toBeCloseTo(0.1, 2);
+    expect(fast.view.leader).toEqual(slow.view.leader);
+  });
+});
+
+describe('the core', () => {
+  test('makes the same of the same seed, and something else of others', () => {
+    const run = (seed: number) => {
+      const cluster = aFreshShard(seed);
+      cluster.runFor(60_000);
+      return { writes: cluster.writes, leader: cluster.view.leader?.name };
+    };
+
+    const leaders = new Set(seeds.map((seed) => run(seed).leader));
+
+    expect(run(5)).toEqual(run(5));
+    expect(leaders.size).toBeGreaterThan(1);
+  });
+
+  test('leaves the state it was given as it is', () => {
+    const cluster = aSettledCluster();
+    const before = structuredClone(cluster.state);
+
+    advance(cluster.state, cluster.state.nowMs + 5_000, { kind: 'timePassed' });
+
+    expect(cluster.state).toEqual(before);
+  });
+
+  test('is plain JSON: a state that was written to a file goes on the same way', () => {
+    const cluster = aSettledCluster();
+    const copy = aSettledCluster();
+    copy.state = JSON.parse(JSON.stringify(copy.state)) as typeof copy.state;
+
+    for (const either of [cluster, copy]) {
+      either.deletePod(either.leaderPod());
+      either.runFor(30_000);
+    }
+
+    expect(copy.state).toEqual(cluster.state);
+  });
+
+  test('ignores a clock that steps back', () => {
+    const cluster = aSettledCluster();
+    const { nowMs } = cluster.state;
+
+    cluster.tell({ kind: 'timePassed' }, start);
+
+    expect(cluster.state.nowMs).toBe(nowMs);
+  });
+
+  test('goes on after a pause as if there had been none', () => {
+    const cluster = aSettledCluster();
+    const [leaving = ''] = cluster.replicaPods();
+    cluster.deletePod(leaving);
+    cluster.runFor(100);
+
+    cluster.tell(
+      { kind: 'resumed', config: cluster.state.config },
+      cluster.state.nowMs + 3_600_000,
+    );
+    const shutdown = cluster.runUntil(() => cluster.recordOf(leaving)?.lifecycle === 'shutdown');
+
+    expect(shutdown).toBe(300);
+    expect(cluster.view.leader).not.toBeNull();
+  });
+
+  test('hands out again after a pause what was not confirmed before it', () => {
+    const cluster = aSettledCluster();
+    const [leaving = ''] = cluster.replicaPods();
+    const podUid = cluster.uidOf(leaving);
+    const asked = advance(cluster.state, cluster.state.nowMs, {
+      kind: 'podDeletionAsked',
+      podUid,
+      graceMs: 30_000,
+    });
+    const later = asked.state.nowMs + 60;
+    const lost = advance(asked.state, later, { kind: 'timePassed' });
+
+    const again = advance(lost.state, later, { kind: 'resumed', config: lost.state.config });
+
+    const writesOf = ({ outputs }: typeof lost) =>
+      outputs.filter(({ kind }) => kind === 'writeRecord');
+    expect(writesOf(lost)).toHaveLength(1);
+    expect(writesOf(again)).toEqual(writesOf(lost));
+  });
+
+  test('hands out one write of a record at a time, so that none overtakes another', () => {
+    const cluster = aSettledCluster();
+    const [leaving = ''] = cluster.replicaPods();
+    const asked = advance(cluster.state, cluster.state.nowMs, {
+      kind: 'podDeletionAsked',
+      podUid: cluster.uidOf(leaving),
+      graceMs: 30_000,
+    });
+    const writesOf = ({ outputs }: typeof asked) =>
+      outputs.flatMap((output) => (output.kind === 'writeRecord' ? [output.id] : []));
+
+    const both = advance(asked.state, asked.state.nowMs + 500, { kind: 'timePassed' });
+    const [first = 0] = writesOf(both);
+    const written = { kind: 'recordWritten', id: first, modRevision: '1000' } as const;
+    const next = advance(both.state, both.state.nowMs, written);
+
+    expect(writesOf(both)).toHaveLength(1);
+    expect(writesOf(next)).toHaveLength(1);
+    expect(writesOf(next)).not.toEqual([first]);
+  });
+
+  test('answers no question with what was read before it was asked', () => {
+    const cluster = aSettledCluster();
+    const { nowMs } = cluster.state;
+    const request = { method: 'GET', path: '/api/v1/cells', query: {}, body: '' };
+    const ask = (state: typeof cluster.state, id: number) =>
+      advance(state, nowMs, { kind: 'adminAsked', request: { ...request, id } });
+    const readOf = ({ outputs }: ReturnType<typeof ask>) =>
+      outputs.flatMap((output) => (output.kind === 'readTopology' ? [output.id] : []))[0] ?? 0;
+    const first = ask(cluster.state, 1);
+    const second = ask(first.state, 2);
+
+    const read = (state: typeof cluster.state, id: number) =>
+      advance(state, nowMs, { kind: 'topologyRead', id, entries: [] });
+    const early = read(second.state, readOf(first));
+    const late = read(early.state, readOf(second));
+
+    expect(early.outputs).toMatchObject([{ kind: 'adminReply', requestId: 1 }]);
+    expect(late.outputs).toMatchObject([{ kind: 'adminReply', requestId: 2 }]);
+  });
+
+  test('shows each member with its role, lifecycle and rule', () => {
+    const cluster = aSettledCluster();
+    const leader = cluster.leaderPod();
+
+    const { members: views, rule } = cluster.view;
+
+    expect(views.map(({ pod }) => pod)).toEqual(members);
+    expect(views.find(({ pod }) => pod === leader)).toMatchObject({
+      namespace: 'db',
+      pooler: leader,
+      cell: 'zone-a',
+      role: 'primary',
+      lifecycle: 'active',
+      ready: true,
+      rule: { term: '1', subterm: '0' },
+    });
+    expect(rule).toEqual({ term: '1', subterm: '0' });
+  });
+
+  test('refuses a one-off fault on a pod that does not run here', () => {
+    const cluster = aSettledCluster();
+    const death = (pod: string) =>
+      refuseFault(cluster.state, { kind: 'podDeath', pod, leaves: 'failed' });
+
+    expect(death('orders-7')).toBe('no pod orders-7 runs here');
+    expect(death('orders-0')).toBeUndefined();
+    expect(refuseFault(cluster.state, { kind: 'poolerUnreachable', pod: 'orders-7' })).toBe(
+      undefined,
+    );
+  });
+
+  test('lifts one fault, all of a kind, or all there are', () => {
+    const cluster = aSettledCluster();
+    const pods = ['orders-0', 'orders-1'];
+    for (const pod of pods) {
+      cluster.inject({ kind: 'poolerUnreachable', pod });
+    }
+    cluster.inject({ kind: 'adminSlow', delayMs: 1 });
+    cluster.inject({ kind: 'adminSlow', delayMs: 2 });
+    const injected = cluster.view.faults;
+
+    cluster.tell({ kind: 'faultLifted', fault: 'poolerUnreachable', pod: 'orders-0' });
+    const afterOne = cluster.view.faults;
+    cluster.tell({ kind: 'faultLifted', fault: 'poolerUnreachable' });
+    const afterKind = cluster.view.faults;
+    cluster.tell({ kind: 'faultLifted' });
+
+    expect(injected).toHaveLength(3);
+    expect(afterOne).toEqual([
+      { kind: 'poolerUnreachable', pod: 'orders-1' },
+      { kind: 'adminSlow', delayMs: 2 },
+    ]);
+    expect(afterKind).toEqual([{ kind: 'adminSlow', delayMs: 2 }]);
+    expect(cluster.view.faults).toEqual([]);
+  });
+
+  test('reports the node as changed when it is lost and when it is back', () => {
+    const cluster = aSettledCluster();
+
+    const lost = advance(cluster.state, cluster.state.nowMs, {
+      kind: 'faultInjected',
+      fault: { kind: 'nodeNotReady' },
+    });
+    const back = advance(lost.state, lost.state.nowMs, { kind: 'faultLifted' });
+
+    const kinds = ({ outputs }: typeof lost) => outputs.map(({ kind }) => kind);
+    expect(kinds(lost)).toEqual(['podChanged', 'podChanged', 'podChanged', 'nodeChanged']);
+    expect(kinds(back)).toEqual(['podChanged', 'podChanged', 'podChanged', 'nodeChanged']);
+  });
 });

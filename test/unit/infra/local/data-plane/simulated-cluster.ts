@@ -3,9 +3,9 @@ import {
   type DataPlaneView,
   type PodView,
   advance,
-  describe,
   nextDueMs,
   podView,
+  viewOf,
 } from '#infra/local/data-plane/core.ts';
 import type { Fault, FaultKind } from '#infra/local/data-plane/fault.ts';
 import { poolerKey } from '#infra/local/data-plane/records.ts';
@@ -17,7 +17,8 @@ import {
   type PodOnNode,
   createState,
 } from '#infra/local/data-plane/state.ts';
-import { decodePooler } from '#shared/topology/pooler-record.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
+import { decodePooler, retirePooler } from '#shared/topology/pooler-record.ts';
 import type { PoolerRecord } from '#shared/topology/topology.ts';
 
 /** 2026-01-01T00:00:00Z */
@@ -63,7 +64,7 @@ export class SimulatedCluster {
   }
 
   get view(): DataPlaneView {
-    return describe(this.state);
+    return viewOf(this.state);
   }
 
   tell(event: DataPlaneEvent, atMs = this.state.nowMs): void {
@@ -268,6 +269,21 @@ export class SimulatedCluster {
   }
 }
 
+/** Three cells with one member each, named as in the recordings; the one of `leaderCell` leads. */
+export function aRecordedCluster(leaderCell: 'zone1' | 'zone2' | 'zone3'): SimulatedCluster {
+  for (let seed = 1; seed <= 50; seed++) {
+    const cluster = new SimulatedCluster({}, seed);
+    for (const number of [1, 2, 3]) {
+      cluster.startPod(`p-0000000${number}`, `zone${number}`, { hostname: 'localhost' });
+    }
+    cluster.runUntil(() => cluster.view.leader !== null && cluster.areAllReady());
+    if (cluster.view.leader?.cell === leaderCell) {
+      return cluster;
+    }
+  }
+  throw new Error(`the member of ${leaderCell} leads under no seed`);
+}
+
 /** A shard of so many members whose bootstrap is long past. */
 export function aSettledCluster(
   options: { members?: number; config?: Partial<DataPlaneConfig>; seed?: number } = {},
@@ -279,6 +295,16 @@ export function aSettledCluster(
   cluster.runUntil(() => cluster.view.leader !== null && cluster.areAllReady());
   cluster.runFor(20_000);
   return cluster;
+}
+
+/** Somebody marks a live pooler's record as Millrace marks those of the dead. */
+export function markGone(cluster: SimulatedCluster, name: string): void {
+  const key = cluster.keyOf('zone-a', name);
+  const retired = retirePooler(cluster.valueOf(key), cluster.state.nowMs as Instant);
+  if (retired.kind !== 'retired') {
+    throw new Error(`the record of ${name} is ${retired.kind}`);
+  }
+  cluster.put(key, Buffer.from(retired.value).toString('base64'));
 }
 
 /** The paths to the leaves of a JSON value; all items of a list share one path. */

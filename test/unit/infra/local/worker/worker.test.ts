@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { z } from 'zod';
+import * as z from 'zod';
 import { launch } from '#infra/local/child/launch.ts';
 import { type LocalWorker, startWorker } from '#infra/local/worker/worker.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
