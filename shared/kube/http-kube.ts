@@ -200,7 +200,8 @@ function statusRequest(
       metadata: {
         name: ref.name,
         ...(ref.namespace === undefined ? {} : { namespace: ref.namespace }),
-        ...guard,
+        uid: guard.uid,
+        resourceVersion: guard.resourceVersion,
       },
       status,
     },
