@@ -63,7 +63,11 @@ export function deleteMember(snapshot: DrainSnapshot): DrainDecision | undefined
   return acting('MemberDeleted', `${leaver.pod} is deleted`, [], {
     kind: 'deleteObject',
     object: { kind: 'Pod', namespace: snapshot.shard.namespace, name: leaver.pod },
-    guard: { uid: leaver.podUid, recordKey: record.key },
+    guard: {
+      uid: leaver.podUid,
+      resourceVersion: member.resourceVersion,
+      recordKey: record.key,
+    },
   });
 }
 
@@ -189,7 +193,11 @@ export function releaseClaim(snapshot: DrainSnapshot, now: Instant): DrainDecisi
         namespace: snapshot.shard.namespace,
         name: claim.name,
       },
-      guard: { uid: claim.uid, recordKey: record.key },
+      guard: {
+        uid: claim.uid,
+        resourceVersion: claim.resourceVersion,
+        recordKey: record.key,
+      },
     },
   );
 }

@@ -15,6 +15,9 @@ const modules = join(root, 'node_modules');
 const markPath = join(modules, '.millrace-install');
 const neededMajor = 24;
 
+/** No package here needs an install script, so none runs. */
+const ciCommand = ['ci', '--ignore-scripts', '--no-audit', '--no-fund'];
+
 /** @param {string} path */
 function readText(path) {
   try {
@@ -55,9 +58,9 @@ function isInstalled(lockText) {
 function installPackages() {
   const { npm_execpath: npm = '', npm_node_execpath: node = process.execPath } = process.env;
   const [command, flags] = basename(npm).startsWith('npm-cli')
-    ? [node, [npm, 'ci']]
-    : ['npm', ['ci']];
-  process.stdout.write('Installing the packages of package-lock.json (npm ci) …\n');
+    ? [node, [npm, ...ciCommand]]
+    : ['npm', ciCommand];
+  process.stdout.write('Installing the packages of package-lock.json (npm ci, scripts off) …\n');
   const { status, error } = spawnSync(command, flags, { cwd: root, stdio: 'inherit' });
   if (status !== 0) {
     process.stderr.write(

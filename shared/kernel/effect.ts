@@ -23,6 +23,8 @@ export interface VersionGuard {
 /** Deletion is authorised only by a record in force that names the victim. */
 export interface DeleteGuard {
   readonly uid: string;
+  /** The version that was read: of two handlers with the same view one deletes, the other looks again. */
+  readonly resourceVersion: string;
   /** The key of the record that authorises it; the record's text must also hold the uid. */
   readonly recordKey: string;
 }

@@ -280,7 +280,7 @@ async function perform(
     case 'emitEvent':
       return emitEvent(stepName, effect, state, writers, invocation);
     case 'deleteObject':
-      return writers.kube.delete(effect.object, { uid: effect.guard.uid }, signal);
+      return writers.kube.delete(effect.object, effect.guard, signal);
     case 'topologyTxn': {
       const topology = await writers.topology(effect.database, signal);
       return topology.retire(effect.operation, effect.guard.modRevision, signal);

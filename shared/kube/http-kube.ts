@@ -134,7 +134,11 @@ function writer(connection: KubeConnection): KubeWriter {
     async delete(ref, guard, signal) {
       const answer = await ask(
         connection,
-        { method: 'DELETE', path: pathOf(ref), body: { preconditions: { uid: guard.uid } } },
+        {
+          method: 'DELETE',
+          path: pathOf(ref),
+          body: { preconditions: { uid: guard.uid, resourceVersion: guard.resourceVersion } },
+        },
         signal,
       );
       if (answer.kind === 'answered' && answer.response.status === 404) {

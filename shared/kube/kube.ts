@@ -64,6 +64,10 @@ export interface KubeWriter {
     manifest: JsonObject,
     signal?: AbortSignal,
   ): Promise<WriteResult | { readonly kind: 'exists'; readonly object: Read<KubeObject<K>> }>;
-  /** Deletes the object only while it has this uid. Already gone counts as written (resourceVersion ''). */
-  delete(ref: ObjectRef, guard: { uid: string }, signal?: AbortSignal): Promise<WriteResult>;
+  /** Deletes the object only while it has this uid and version. Already gone counts as written (resourceVersion ''). */
+  delete(
+    ref: ObjectRef,
+    guard: { uid: string; resourceVersion: string },
+    signal?: AbortSignal,
+  ): Promise<WriteResult>;
 }

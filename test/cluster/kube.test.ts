@@ -178,10 +178,14 @@ describe('guarded writes', () => {
     ).toEqual(['Drained', 'Ready']);
   });
 
-  test('a delete needs the uid; what is gone already counts as deleted', async () => {
-    const shard = await aShard();
+  test('a delete needs uid and version; what is gone already counts as deleted', async () => {
+    const before = await aShard();
+    await kube.mergePatch(refOf(before), { metadata: { labels: { a: '1' } } }, before.metadata);
+    const shard = await read(refOf(before));
 
-    expect((await kube.delete(refOf(shard), { uid: 'another' })).kind).toBe('lostRace');
+    const another = { uid: 'another', resourceVersion: shard.metadata.resourceVersion };
+    expect((await kube.delete(refOf(shard), another)).kind).toBe('lostRace');
+    expect((await kube.delete(refOf(shard), before.metadata)).kind).toBe('lostRace');
     expect((await kube.get(refOf(shard))).kind).toBe('present');
     expect((await kube.delete(refOf(shard), shard.metadata)).kind).toBe('written');
     expect((await kube.delete(refOf(shard), shard.metadata)).kind).toBe('written');

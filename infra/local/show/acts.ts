@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
@@ -178,7 +179,9 @@ async function expectStatus(
   body: unknown,
   contentType = method === 'PATCH' ? 'application/json-patch+json' : 'application/json',
 ): Promise<void> {
-  const answer = await stage.connection.request({ method, path, contentType, body });
+  const answer = await whenReachable(() =>
+    stage.connection.request({ method, path, contentType, body }),
+  );
   if (answer.status >= 300) {
     throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
   }
@@ -222,5 +225,20 @@ export function required<T>(value: T | undefined, what: string): T {
 export function expect(isTrue: boolean, fact: string): void {
   if (!isTrue) {
     throw new Error(`not true: ${fact}`);
+  }
+}
+
+/** The API server may have been killed under the request: everything asked for here can be asked for again. */
+async function whenReachable<T>(ask: () => Promise<T>): Promise<T> {
+  const giveUpAtMs = performance.now() + 30_000;
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (performance.now() > giveUpAtMs) {
+        throw error;
+      }
+      await delay(100);
+    }
   }
 }

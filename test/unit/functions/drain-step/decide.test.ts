@@ -640,7 +640,11 @@ describe('after the point of no return', () => {
       {
         kind: 'deleteObject',
         object: { kind: 'Pod', namespace: 'db', name: 'orders-2' },
-        guard: { uid: uidOf('orders-2'), recordKey: `drain-step/${shardUid}/${uidOf('orders-2')}` },
+        guard: {
+          uid: uidOf('orders-2'),
+          resourceVersion: '100',
+          recordKey: `drain-step/${shardUid}/${uidOf('orders-2')}`,
+        },
       },
     ]);
   });

@@ -72,7 +72,11 @@ function advance(next: StepRecord | null, previous: StepRecord | null): Effect<'
 const deletePod: Effect<'deleteObject'> = {
   kind: 'deleteObject',
   object: { kind: 'Pod', namespace: 'db', name: 'orders-2' },
-  guard: { uid: 'pod-uid', recordKey: 'drain-step/shard-uid/pod-uid' },
+  guard: {
+    uid: 'pod-uid',
+    resourceVersion: '100',
+    recordKey: 'drain-step/shard-uid/pod-uid',
+  },
 };
 
 /** A port that writes nowhere and tells what it was asked. */
@@ -157,7 +161,7 @@ describe('the executor', () => {
       anInvocation(),
     );
 
-    expect(calls).toEqual([['delete', deletePod.object, { uid: 'pod-uid' }]]);
+    expect(calls).toEqual([['delete', deletePod.object, deletePod.guard]]);
   });
 
   const refused: readonly [string, StepRecord | null, unknown][] = [
@@ -180,7 +184,7 @@ describe('the executor', () => {
       aRecord(),
       acting('MemberDeleted', '', [], {
         ...deletePod,
-        guard: { uid: '', recordKey: deletePod.guard.recordKey },
+        guard: { ...deletePod.guard, uid: '' },
       }),
     ],
     [
