@@ -183,15 +183,17 @@ function summaryText(
   ].join('\n');
 }
 
-/** Between two lines about the same long work. */
+/** Work that is shorter than this needs no line; then one comes every so many seconds. */
+const noteworthySeconds = 2;
 const progressLineSeconds = 15;
 
 function progressLines(print: (line: string) => void): Screen['progress'] {
   let last = { text: '', seconds: 0 };
   return (text, seconds) => {
-    if (text !== last.text || seconds - last.seconds >= progressLineSeconds) {
+    const isNews = text !== last.text || seconds - last.seconds >= progressLineSeconds;
+    if (seconds >= noteworthySeconds && isNews) {
       last = { text, seconds };
-      print(seconds < 1 ? text : `${text} (${seconds.toFixed(0)} s)`);
+      print(`${text} (${seconds.toFixed(0)} s)`);
     }
   };
 }
