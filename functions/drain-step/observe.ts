@@ -5,7 +5,7 @@ import { durationSeconds } from '#shared/api/duration.ts';
 import { cellLabel, indexLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
 import type { Database } from '#shared/api/database.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
-import { type Present, type Read, absent, present, unknown } from '#shared/kernel/read.ts';
+import { type Present, type Read, present, unknown, mapRead } from '#shared/kernel/read.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { type PoolerListing, hasStopped } from '#shared/topology/topology.ts';
 import { mayHaveLeavers } from './leaving.ts';
@@ -248,12 +248,4 @@ async function claimsMounted(
       (pod.spec?.volumes ?? []).flatMap((volume) => volume.persistentVolumeClaim?.claimName ?? []),
     ),
   );
-}
-
-function mapRead<A, B>(read: Read<A>, map: (value: A) => B): Read<B> {
-  return read.kind === 'present'
-    ? present(map(read.value))
-    : read.kind === 'absent'
-      ? absent
-      : read;
 }

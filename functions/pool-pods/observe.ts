@@ -3,7 +3,7 @@ import { recordAnnotation, releasedClaim } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { serviceName } from '#shared/api/names.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
-import { type Present, type Read, absent, present, unknown } from '#shared/kernel/read.ts';
+import { type Present, type Read, present, unknown, mapRead } from '#shared/kernel/read.ts';
 import { readRecord } from '#shared/kernel/record.ts';
 import type { KubeObject, ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import { managedGroupsOf, selectorOf } from './manifests.ts';
@@ -233,12 +233,4 @@ function joined<V extends { readonly name: string }>(
     ...list.value.filter(({ name }) => !further.some((other) => other.name === name)),
     ...further,
   ]);
-}
-
-function mapRead<A, B>(read: Read<A>, map: (value: A) => B): Read<B> {
-  return read.kind === 'present'
-    ? present(map(read.value))
-    : read.kind === 'absent'
-      ? absent
-      : read;
 }

@@ -30,3 +30,8 @@ export const absent: Absent = { kind: 'absent' };
 export function unknown(why: string): Unknown {
   return { kind: 'unknown', why };
 }
+
+/** The same answer about something derived from what was read. */
+export function mapRead<A, B>(read: Read<A>, map: (value: A) => B): Read<B> {
+  return read.kind === 'present' ? present(map(read.value)) : read;
+}
