@@ -5,7 +5,7 @@ import { durationSeconds } from '#shared/api/duration.ts';
 import { cellLabel, indexLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
 import type { Database } from '#shared/api/database.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
-import { type Present, type Read, present, unknown, mapRead } from '#shared/kernel/read.ts';
+import { type Present, type Read, unknown, mapRead } from '#shared/kernel/read.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { type PoolerListing, hasStopped } from '#shared/topology/topology.ts';
 import { mayHaveLeavers } from './leaving.ts';
