@@ -39,7 +39,7 @@ async function createPod(index: number): Promise<void> {
 }
 
 test('in attach mode a request drains a pod of somebody else’s, and a count drains nobody', async () => {
-  const { stage, decisions, during } = stageUnderTest();
+  const { stage, decisions } = stageUnderTest();
   const { namespace, database, shard, topologyEndpoint, adminUrl, world } = stage;
   await create('Database', {
     apiVersion: 'millrace.dev/v1alpha1',
@@ -77,7 +77,7 @@ test('in attach mode a request drains a pod of somebody else’s, and a count dr
   const replica = world.all('Pod').find(({ metadata }) => metadata.name !== primary);
   const { name = '', uid = '' } = replica?.metadata ?? {};
 
-  const requests = await during(async () => {
+  const requests = await stageUnderTest().during(async () => {
     await annotatePod(stage, name, { 'millrace.dev/drain': 'their node goes' });
     await world.until('the pod is gone', 120, () => world.get('Pod', name)?.metadata.uid !== uid);
     await createPod(Number(name.split('-').at(-1)));
