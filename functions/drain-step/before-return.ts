@@ -201,7 +201,7 @@ export function switchOver(snapshot: DrainSnapshot, now: Instant): DrainDecision
       'bring up a standby, or take the request back',
     );
   }
-  const intent = { leader: primary.status.id, rule: primary.rule.rule, at: toText(now) };
+  const intent = { rule: primary.rule.rule, at: toText(now) };
   const next: LeavingRecord = {
     ...record,
     reason: 'SwitchoverAsked',

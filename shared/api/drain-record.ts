@@ -47,8 +47,8 @@ const leaver = z.strictObject({
   startedAt: z.iso.datetime(),
   /** Whether a person went past an unmet gate with `force-drain`. */
   forced: z.boolean(),
-  /** The switchover asked for: the leader and rule it was asked under, and when. */
-  intent: z.strictObject({ leader: poolerId, rule: ruleNumber, at: z.iso.datetime() }).optional(),
+  /** The switchover away from this member that was asked for: under which rule, and when. */
+  intent: z.strictObject({ rule: ruleNumber, at: z.iso.datetime() }).optional(),
 });
 
 /** The member that is leaving. The record is the shard's lock: one member at a time. */

@@ -10,7 +10,7 @@ import type { KubeObject } from '#shared/kube/resources.ts';
 import { decide } from '#functions/drain-step/decide.ts';
 import type { DrainSnapshot } from '#functions/drain-step/snapshot.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
-import { type DrainBuilder, aShardOf, now, poolerOf, shardUid, uidOf } from './a-drain.ts';
+import { type DrainBuilder, aShardOf, now, shardUid, uidOf } from './a-drain.ts';
 
 const pod = fc.integer({ min: 0, max: 4 }).map((index) => `orders-${index}`);
 
@@ -65,7 +65,6 @@ const circumstance: fc.Arbitrary<(drain: DrainBuilder) => DrainBuilder> = fc.one
           cause: fc.constantFrom('surplus', 'requested', 'failed'),
           forced: fc.boolean(),
           intent: fc.constant({
-            leader: poolerOf('orders-0'),
             rule: { term: '3', subterm: '1' },
             at: '2026-01-01T00:09:00Z',
           }),

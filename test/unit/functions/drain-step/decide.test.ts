@@ -54,7 +54,7 @@ function destructive(decision: DrainDecision): readonly string[] {
   );
 }
 
-const intent = { leader: poolerOf('orders-0'), rule: { term: '3', subterm: '1' } };
+const intent = { rule: { term: '3', subterm: '1' } };
 
 test('the tables are read in this order', () => {
   const names = [beforeAnyone, beforeNoReturn, afterNoReturn].map((rows) =>
@@ -628,6 +628,26 @@ describe('the primary', () => {
 
     expect(look(drain)).toMatchObject({ outcome: 'blocked', reason: 'NoStandbyReady' });
   });
+});
+
+test('the record fits 1 KiB with the longest names there are', () => {
+  const cell = 'c'.repeat(30);
+  const drain = aShardOf(3).draining('orders-0', 'requested', 6, {
+    pod: 'p'.repeat(63),
+    podUid: shardUid,
+    node: 'n'.repeat(200),
+    claimUid: shardUid,
+    pool: 'x'.repeat(25),
+    cell,
+    index: 99,
+    pooler: { cell, name: 'p-12345678' },
+    cause: 'requested',
+    intent: { rule: { term: '1234567890', subterm: '1234567890' }, at: '2026-01-01T00:00:00.123Z' },
+  });
+
+  const { text } = drain.build().record;
+
+  expect(Buffer.byteLength(text ?? '')).toBeLessThanOrEqual(1024);
 });
 
 describe('after the point of no return', () => {
