@@ -20,6 +20,7 @@ import {
   whyOf,
   releaseMark,
   statusEffects,
+  isOfOthers,
 } from './moves.ts';
 import type { DrainSnapshot } from './snapshot.ts';
 
@@ -52,6 +53,21 @@ export function becamePrimary(snapshot: DrainSnapshot, now: Instant): DrainDecis
         'NoAgreedPrimary',
         `${leaver.pod} may go once there is an agreed primary: ${primary.why}`,
       );
+}
+
+/** Before the delete, not after: what is being deleted already is waited for, whoever deletes it. */
+export function keepOffOthers(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  const member = memberOf(snapshot, leaver);
+  return member?.isBeingDeleted === false && isOfOthers(member)
+    ? hold(
+        snapshot,
+        now,
+        'MemberOfOthers',
+        `${leaver.pod} may go, but is in somebody else’s hands`,
+        'take their marks or ownership off the pod, or delete it yourself',
+      )
+    : undefined;
 }
 
 export function deleteMember(snapshot: DrainSnapshot): DrainDecision | undefined {

@@ -28,6 +28,8 @@ import {
   wakeSeconds,
   whyNotWantedAnyMore,
   statusEffects,
+  isOfOthers,
+  memberOf,
 } from './moves.ts';
 import type { DrainSnapshot } from './snapshot.ts';
 
@@ -46,6 +48,14 @@ export function cancelled(snapshot: DrainSnapshot, now: Instant): DrainDecision 
     return undefined;
   }
   return takeBack(snapshot, now, 'DrainCancelled', `${leaver.pod} stays: ${why}`);
+}
+
+/** Its pod has come into somebody else's hands: whoever that is drains it, or keeps it. */
+export function handedOver(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  return isOfOthers(memberOf(snapshot, leaver))
+    ? takeBack(snapshot, now, 'MemberOfOthers', `${leaver.pod} is in somebody else’s hands now`)
+    : undefined;
 }
 
 /** Someone put this pod's uid into `force-drain`: recorded first, and loudly, before any gate is passed over. */

@@ -2,6 +2,7 @@ import { acting, blocked, firstHit, settled } from '#shared/kernel/decision.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import {
   becamePrimary,
+  keepOffOthers,
   deleteMember,
   finishDrain,
   releaseClaim,
@@ -16,6 +17,7 @@ import {
   awaitSwitchover,
   betterNow,
   cancelled,
+  handedOver,
   forcedByPerson,
   startDraining,
   switchOver,
@@ -79,6 +81,7 @@ export const beforeAnyone: readonly DrainCheck[] = [
 /** A member is picked; everything can still be taken back. */
 export const beforeNoReturn: readonly DrainCheck[] = [
   cancelled,
+  handedOver,
   forcedByPerson,
   betterNow,
   awaitSwitchover,
@@ -96,6 +99,7 @@ export const beforeNoReturn: readonly DrainCheck[] = [
 export const afterNoReturn: readonly DrainCheck[] = [
   forcedByPerson,
   becamePrimary,
+  keepOffOthers,
   deleteMember,
   waitForPodGone,
   waitForNodeProof,

@@ -76,6 +76,7 @@ test('the tables are read in this order', () => {
     ],
     [
       'cancelled',
+      'handedOver',
       'forcedByPerson',
       'betterNow',
       'awaitSwitchover',
@@ -91,6 +92,7 @@ test('the tables are read in this order', () => {
     [
       'forcedByPerson',
       'becamePrimary',
+      'keepOffOthers',
       'deleteMember',
       'waitForPodGone',
       'waitForNodeProof',
@@ -683,6 +685,18 @@ describe('after the point of no return', () => {
       reason: 'TopologyUnknown',
     });
   });
+
+  test.each([{ control: 'foreign' as const }, { isMarkedByOthers: true }])(
+    'a pod that came into somebody else’s hands is not deleted: %o',
+    (change) => {
+      expect(look(finished().withMember('orders-2', change))).toMatchObject({
+        outcome: 'blocked',
+        reason: 'MemberOfOthers',
+      });
+      const early = aShardOf(3).wanting(2).draining('orders-2', 'acknowledged');
+      expect(nextRecord(look(early.withMember('orders-2', change)))).toBeNull();
+    },
+  );
 
   test('a raised count comes too late: the drain goes to its end (D7)', () => {
     expect(look(finished().wanting(3)).reason).toBe('MemberDeleted');
