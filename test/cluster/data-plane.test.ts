@@ -292,6 +292,11 @@ describe.skipIf(missingControlPlane !== undefined)('the data plane on a real clu
 
   test('a switchover moves the leader to another member under a higher rule', async () => {
     await allAreBack();
+    const decidedLeader = async () => (await dataPlane.faults.state()).leader?.name;
+    // A record may still be on its way to etcd: what was decided and what is recorded have to agree first.
+    await expect
+      .poll(async () => (await primary()) === (await decidedLeader()), patience)
+      .toBe(true);
     const leader = await primary();
     const { rule } = await dataPlane.faults.state();
 
@@ -299,9 +304,9 @@ describe.skipIf(missingControlPlane !== undefined)('the data plane on a real clu
     await expect.poll(primary, patience).not.toBe('');
 
     expect(sent).toMatchObject({ kind: 'sent' });
-    expect(await primary()).not.toBe(leader);
-    const now = (await dataPlane.faults.state()).rule;
-    expect(Number(now?.term)).toBe(Number(rule?.term) + 1);
+    await expect.poll(primary, patience).not.toBe(leader);
+    const term = async () => Number((await dataPlane.faults.state()).rule?.term);
+    await expect.poll(term, patience).toBe(Number(rule?.term) + 1);
   });
 
   test('while etcd is away nobody learns that a pooler is gone; afterwards all goes on', async () => {
