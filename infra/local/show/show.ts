@@ -38,19 +38,8 @@ export async function runShow(args: readonly string[]): Promise<0 | 1 | 2> {
   process.once('SIGINT', interrupt);
   process.once('SIGTERM', interrupt);
   try {
-    await using built = await buildStage({
-      folder,
-      speed: options.speed,
-      screen,
-      signal: interrupted.signal,
-    });
-    const results = await playAll(
-      chosen(options),
-      built.stage,
-      built.meter,
-      screen,
-      interrupted.signal,
-    );
+    const results = await playOnStage(options, folder, screen, interrupted.signal);
+    // Everything has ended by now, so the summary is the last that is said.
     screen.summary(results);
     return results.every(({ ok }) => ok) ? 0 : 1;
   } catch (error) {
@@ -61,6 +50,16 @@ export async function runShow(args: readonly string[]): Promise<0 | 1 | 2> {
     screen.close();
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+async function playOnStage(
+  options: Options,
+  folder: string,
+  screen: Screen,
+  signal: AbortSignal,
+): Promise<readonly SceneResult[]> {
+  await using built = await buildStage({ folder, speed: options.speed, screen, signal });
+  return await playAll(chosen(options), built.stage, built.meter, screen, signal);
 }
 
 function parse(args: readonly string[]): Options | 0 | 2 {
