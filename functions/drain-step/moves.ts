@@ -1,3 +1,4 @@
+import { applyConditions, hasConditions } from '#shared/api/condition.ts';
 import { drainMirror, releasedClaim } from '#shared/api/annotations.ts';
 import type {
   ChoosingRecord,
@@ -402,15 +403,11 @@ export function statusEffects(
           since: leaver.startedAt,
           ...(waitsFor === undefined ? {} : { waitsFor }),
         };
-  const drained = {
-    type: 'Drained',
-    ...condition,
-    observedGeneration: shard.generation,
-    lastTransitionTime:
-      shard.drained?.status === condition.status ? shard.drained.lastTransitionTime : toText(now),
-  };
+  const existing = shard.drained === null ? [] : [shard.drained];
+  const own = [{ type: 'Drained', ...condition }];
+  const conditions = applyConditions(existing, own, shard.generation, now);
   const isSame =
-    isEqual(shard.drained, drained) &&
+    hasConditions(existing, conditions) &&
     isEqual(shard.primary, primary) &&
     isEqual(shard.drain, drain);
   return isSame
@@ -419,7 +416,7 @@ export function statusEffects(
         {
           kind: 'applyStatus',
           status: {
-            conditions: [drained],
+            conditions,
             ...(primary === null ? {} : { primary: { ...primary } }),
             ...(drain === null ? {} : { drain }),
           },
@@ -428,7 +425,7 @@ export function statusEffects(
       ];
 }
 
-export function isEqual(a: object | null | undefined, b: object | null | undefined): boolean {
+function isEqual(a: object | null | undefined, b: object | null | undefined): boolean {
   const sorted = (value: object | null | undefined) =>
     JSON.stringify(
       Object.entries(value ?? {}).toSorted(([left], [right]) => (left < right ? -1 : 1)),

@@ -1,3 +1,4 @@
+import { isReady } from '#shared/kube/readiness.ts';
 import pLimit from 'p-limit';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { drainMirror, drainRequest, forceDrain, releasedClaim } from '#shared/api/annotations.ts';
@@ -153,9 +154,7 @@ function memberOf(pod: KubeObject<'Pod'>, shard: ShardView): Member[] {
       index: Number.isSafeInteger(index) && index >= 0 ? index : 0,
       node: spec?.nodeName ?? '',
       hasEnded: status?.phase === 'Failed' || status?.phase === 'Succeeded',
-      isReady:
-        status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ??
-        false,
+      isReady: isReady(pod),
       isBeingDeleted: metadata.deletionTimestamp !== undefined,
       control:
         pool?.isAttached === true ? 'attached' : controller?.uid === shard.uid ? 'ours' : 'foreign',
@@ -210,12 +209,8 @@ async function nodesOf(
   return Object.fromEntries(answers);
 }
 
-function nodeView({ status }: KubeObject<'Node'>): NodeView {
-  return {
-    isReady:
-      status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ??
-      false,
-  };
+function nodeView(node: KubeObject<'Node'>): NodeView {
+  return { isReady: isReady(node) };
 }
 
 /** Every registered pooler that has not said it is gone is asked what it knows. */

@@ -1,3 +1,4 @@
+import { isReady } from '#shared/kube/readiness.ts';
 import pLimit from 'p-limit';
 import { recordAnnotation, releasedClaim } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
@@ -164,9 +165,7 @@ function podView(pod: KubeObject<'Pod'>, shard: ShardView): PodView {
     ...ownedView(pod, shard),
     labels,
     annotations,
-    isReady:
-      pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ??
-      false,
+    isReady: isReady(pod),
   };
 }
 

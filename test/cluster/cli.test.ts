@@ -15,7 +15,7 @@ import { LineLog } from '../unit/infra/local/worker/line-log.ts';
 import { runMillrace } from '../unit/infra/cli/run-millrace.ts';
 import { useControlPlane } from './local-control-plane.ts';
 
-const binary = fileURLToPath(new URL('../../infra/cli/millrace.ts', import.meta.url));
+const binary = fileURLToPath(new URL('../../infra/cli/millrace.mjs', import.meta.url));
 const controlPlane = useControlPlane();
 const cleanUp: (() => Promise<unknown>)[] = [];
 

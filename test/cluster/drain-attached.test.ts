@@ -3,7 +3,8 @@ import { cellLabel, indexLabel, poolLabel, shardLabel } from '#shared/api/labels
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
-import { annotatePod, drainState, isReady, leadOf } from '#infra/local/show/acts.ts';
+import { isReady } from '#shared/kube/readiness.ts';
+import { annotatePod, drainState, leadOf } from '#infra/local/show/acts.ts';
 import { useStage } from './a-stage.ts';
 
 const stageUnderTest = useStage();

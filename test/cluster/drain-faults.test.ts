@@ -5,10 +5,10 @@ import { claimName } from '#shared/api/names.ts';
 import { isRecordOfPod } from '#shared/topology/identity.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
+import { isReady } from '#shared/kube/readiness.ts';
 import {
   annotatePod,
   drainState,
-  isReady,
   leadOf,
   prepare,
   setReplicas,

@@ -1,3 +1,4 @@
+import { isReady } from '#shared/kube/readiness.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
@@ -199,12 +200,6 @@ export function claimUids(stage: Stage): ReadonlyMap<string, string> {
 
 export function same(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
   return a.size === b.size && [...a].every(([key, value]) => b.get(key) === value);
-}
-
-export function isReady({ status }: KubeObject<'Pod'>): boolean {
-  return (
-    status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false
-  );
 }
 
 export function holds({ status }: KubeObject<'Shard'>, type: string): boolean {

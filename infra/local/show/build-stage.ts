@@ -1,3 +1,4 @@
+import { isReady } from '#shared/kube/readiness.ts';
 import { join } from 'node:path';
 import { connectAdmin } from '#shared/admin/connect.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
@@ -187,10 +188,7 @@ function memberLines(world: World, shardName: string): readonly MemberLine[] {
         pod: name,
         role: shard?.status?.primary?.pod === name ? 'primary' : 'replica',
         phase: deletionTimestamp === undefined ? (pod.status?.phase ?? 'Pending') : 'Terminating',
-        isReady:
-          pod.status?.conditions?.some(
-            ({ type, status }) => type === 'Ready' && status === 'True',
-          ) ?? false,
+        isReady: isReady(pod),
         drain: leaving?.data.podUid === uid ? `leaving: ${leaving.state}` : '',
       };
     });

@@ -1,6 +1,7 @@
 import { drainMirror, drainRequest, releasedClaim } from '#shared/api/annotations.ts';
 import { claimName } from '#shared/api/names.ts';
 import { compareRules } from '#shared/topology/topology.ts';
+import { isReady } from '#shared/kube/readiness.ts';
 import {
   annotatePod,
   claimUids,
@@ -9,7 +10,6 @@ import {
   drainState,
   expect,
   expectLeft,
-  isReady,
   leadOf,
   patienceSeconds,
   podsByUid,

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
-const binary = fileURLToPath(new URL('../../../../infra/cli/millrace.ts', import.meta.url));
+const binary = fileURLToPath(new URL('../../../../infra/cli/millrace.mjs', import.meta.url));
 
 export interface Run {
   readonly exitCode: number | null;
