@@ -1,4 +1,5 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { generateStack } from '#infra/aws/stack.ts';
 import { generateDefinitions } from '#infra/kubernetes/crd.ts';
 import { generateReference } from '#infra/kubernetes/reference.ts';
 import { generateProto } from '#shared/topology/proto/generate.ts';
@@ -15,7 +16,7 @@ interface GeneratedFile {
 }
 
 const generators: readonly (() => readonly GeneratedFile[] | Promise<readonly GeneratedFile[]>)[] =
-  [generateDefinitions, generateReference, generateProto];
+  [generateDefinitions, generateReference, generateStack, generateProto];
 
 const root = new URL('..', import.meta.url);
 

@@ -1,8 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
 /**
- * Two projects: `unit` needs nothing but Node; `cluster` runs against a real API server and etcd,
- * one file at a time, because each file brings up a control plane of its own.
+ * Three projects: `unit` needs nothing but Node; `cluster` runs against a real API server and etcd, one file at a time,
+ * because each file brings up a control plane of its own; `deploy` adds a stand-in for AWS and deploys to it.
  */
 export default defineConfig({
   test: {
@@ -17,6 +17,16 @@ export default defineConfig({
           testTimeout: 120_000,
           hookTimeout: 900_000,
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          name: 'deploy',
+          include: ['test/deploy/**/*.test.ts'],
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 900_000,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -11,32 +11,47 @@ import { kubeClient } from '#shared/kube/http-kube.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
 import { connectSqs } from '#shared/queue/sqs.ts';
 import { dataPlanes } from './data-plane.ts';
+import { tokenFromParameter } from './token-parameter.ts';
 
-/** How a handler signs in to the API server: endpoint and files, never a kubeconfig (it may name a program to run). */
+/**
+ * How a handler signs in to the API server: its endpoint, and where its authority and a credential are; never a
+ * kubeconfig (it may name a program to run), and never the credential itself.
+ */
 const accessSchema = z
   .object({
     MILLRACE_KUBE_SERVER: z.url('is missing or no URL: the API server, https://host:port'),
     MILLRACE_KUBE_CA: z.string().optional(),
+    MILLRACE_KUBE_CA_DATA: z
+      .base64('is not base64: the PEM as a kubeconfig’s certificate-authority-data has it')
+      .optional(),
     MILLRACE_KUBE_TOKEN_FILE: z.string().optional(),
+    MILLRACE_KUBE_TOKEN_PARAMETER: z
+      .string()
+      .regex(/^[a-zA-Z0-9_.\-/]+$/, 'is not the name of a parameter')
+      .optional(),
     MILLRACE_KUBE_CERT_FILE: z.string().optional(),
     MILLRACE_KUBE_KEY_FILE: z.string().optional(),
     AWS_REGION: z.string().default('us-east-1'),
   })
   .refine(
     (config) =>
-      config.MILLRACE_KUBE_TOKEN_FILE !== undefined || config.MILLRACE_KUBE_CERT_FILE !== undefined,
+      config.MILLRACE_KUBE_TOKEN_FILE !== undefined ||
+      config.MILLRACE_KUBE_TOKEN_PARAMETER !== undefined ||
+      config.MILLRACE_KUBE_CERT_FILE !== undefined,
     {
       message:
-        'give MILLRACE_KUBE_TOKEN_FILE, or MILLRACE_KUBE_CERT_FILE with MILLRACE_KUBE_KEY_FILE',
+        'give MILLRACE_KUBE_TOKEN_FILE, MILLRACE_KUBE_TOKEN_PARAMETER, or MILLRACE_KUBE_CERT_FILE with MILLRACE_KUBE_KEY_FILE',
     },
   );
+
+type AccessConfig = z.infer<typeof accessSchema>;
 
 /** Connects everything a handler talks to. Nothing is sent before the first read. */
 export const connectOutside: Connect = async (environment, stepName) => {
   const config = readConfig(handlerConfigSchema, environment);
   const access = readConfig(accessSchema, environment);
   const connection = connectKube({
-    ...(await fileAccess(access)),
+    ...(await kubeAccess(access)),
     userAgent: `millrace/${stepName}`,
   });
   const kube = kubeClient(connection);
@@ -68,18 +83,17 @@ export const connectOutside: Connect = async (environment, stepName) => {
   };
 };
 
-/** Credentials are read from their files for each connection, so that a rotated token is used at once. */
-async function fileAccess(config: z.infer<typeof accessSchema>): Promise<KubeAccess> {
-  const read = async (path: string | undefined) =>
-    path === undefined ? undefined : readFile(path, 'utf8');
-  const ca = await read(config.MILLRACE_KUBE_CA);
+/** Files are read for each connection, so that a rotated credential is used at once; a parameter is kept for minutes. */
+async function kubeAccess(config: AccessConfig): Promise<KubeAccess> {
+  const ca = await authorityOf(config);
+  const readToken = tokenReader(config);
   return {
     server: config.MILLRACE_KUBE_SERVER,
     ...(ca === undefined ? {} : { ca }),
     async credentials() {
-      const token = (await read(config.MILLRACE_KUBE_TOKEN_FILE))?.trim();
-      const certificate = await read(config.MILLRACE_KUBE_CERT_FILE);
-      const key = await read(config.MILLRACE_KUBE_KEY_FILE);
+      const token = await readToken();
+      const certificate = await readOptional(config.MILLRACE_KUBE_CERT_FILE);
+      const key = await readOptional(config.MILLRACE_KUBE_KEY_FILE);
       return {
         ...(token === undefined ? {} : { token }),
         ...(certificate === undefined ? {} : { certificate }),
@@ -87,6 +101,26 @@ async function fileAccess(config: z.infer<typeof accessSchema>): Promise<KubeAcc
       };
     },
   };
+}
+
+/** PEM; a file comes before what stands in the environment. */
+async function authorityOf(config: AccessConfig): Promise<string | undefined> {
+  const { MILLRACE_KUBE_CA: path, MILLRACE_KUBE_CA_DATA: data } = config;
+  return path === undefined && data !== undefined
+    ? Buffer.from(data, 'base64').toString('utf8')
+    : readOptional(path);
+}
+
+/** A file comes before a parameter. */
+function tokenReader(config: AccessConfig): () => Promise<string | undefined> {
+  const { MILLRACE_KUBE_TOKEN_FILE: path, MILLRACE_KUBE_TOKEN_PARAMETER: parameter } = config;
+  return path === undefined && parameter !== undefined
+    ? tokenFromParameter(parameter, config.AWS_REGION)
+    : async () => (await readOptional(path))?.trim();
+}
+
+async function readOptional(path: string | undefined): Promise<string | undefined> {
+  return path === undefined ? undefined : readFile(path, 'utf8');
 }
 
 /** A write goes to the data plane of the very Database object that the decision read. */

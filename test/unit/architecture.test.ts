@@ -37,6 +37,7 @@ function runtimeImportsOf({ text }: Source): readonly string[] {
 const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
   [/^etcd3$/, /^shared\/topology\//],
   [/^@aws-sdk\/client-sqs$/, /^shared\/queue\//],
+  [/^@aws-sdk\/client-ssm$/, /^shared\/outside\//],
   [/^@kubernetes\/client-node$/, /^shared\/kube\//],
   [/^@bufbuild\/protobuf/, /^shared\/topology\//],
 ];

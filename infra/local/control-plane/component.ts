@@ -18,7 +18,7 @@ const stopGraceMs = 5_000;
 const explainingLines = 12;
 
 /** Nothing else of our environment is handed on: etcd, for one, takes its configuration from ETCD_ variables. */
-const environment = { PATH: '/usr/bin:/bin' };
+const bareEnvironment = { PATH: '/usr/bin:/bin' };
 
 /** A component ended, or never became ready. The message ends with the last lines of its log. */
 export class ComponentDied extends Error {
@@ -39,6 +39,8 @@ export interface ComponentPlan {
   readonly flags: readonly string[];
   /** Gets what it writes to stdout and stderr. */
   readonly logPath: string;
+  /** Its whole environment; a PATH and nothing else when absent. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** Whether it serves. A rejection means not yet, and its message why. */
   isReady(): Promise<boolean>;
   readonly onProgress?: OnProgress | undefined;
@@ -104,7 +106,7 @@ async function end(run: Run, graceMs: number): Promise<void> {
 }
 
 function startProcess(plan: ComponentPlan): Run {
-  const { command, flags, logPath } = plan;
+  const { command, flags, logPath, environment = bareEnvironment } = plan;
   return {
     logOffset: statSync(logPath, { throwIfNoEntry: false })?.size ?? 0,
     process: startGuarded({ command, flags, logPath, environment }),

@@ -1,0 +1,51 @@
+import type { SSMClient } from '@aws-sdk/client-ssm';
+
+/** How long a token is used before it is read again, in milliseconds: a rotated one is in use after at most so long. */
+const keptMs = 5 * 60_000;
+
+/** How long connecting and one call may take, in milliseconds. A look that waits longer is better made anew. */
+const connectionTimeoutMs = 3_000;
+const requestTimeoutMs = 5_000;
+
+/**
+ * Reads a bearer token from a SecureString of AWS Systems Manager Parameter Store: it stands neither in a template nor in
+ * a function's environment, and who may read it is said by IAM. The SDK is loaded at the first call.
+ *
+ * The answer's function rejects where the parameter cannot be read or is empty; a failure is not kept.
+ *
+ * @param name the parameter's name, `/millrace/prod/kube-token`
+ */
+export function tokenFromParameter(name: string, region: string): () => Promise<string> {
+  let connecting: Promise<SSMClient> | undefined;
+  let kept: { readonly token: Promise<string>; readonly staleAtMs: number } | undefined;
+  return () => {
+    // By the wall clock, since a monotonic one may stand still while the sandbox is frozen between invocations.
+    if (kept === undefined || Date.now() >= kept.staleAtMs) {
+      const token = (connecting ??= openClient(region)).then((client) => readToken(client, name));
+      kept = { token, staleAtMs: Date.now() + keptMs };
+      token.catch(() => {
+        kept = kept?.token === token ? undefined : kept;
+      });
+    }
+    return kept.token;
+  };
+}
+
+async function readToken(client: SSMClient, name: string): Promise<string> {
+  const { GetParameterCommand } = await import('@aws-sdk/client-ssm');
+  const answer = await client.send(new GetParameterCommand({ Name: name, WithDecryption: true }));
+  const token = answer.Parameter?.Value?.trim() ?? '';
+  if (token === '') {
+    throw new Error(`the parameter ${name} is empty`);
+  }
+  return token;
+}
+
+async function openClient(region: string): Promise<SSMClient> {
+  const { SSMClient } = await import('@aws-sdk/client-ssm');
+  return new SSMClient({
+    region,
+    maxAttempts: 2,
+    requestHandler: { connectionTimeout: connectionTimeoutMs, requestTimeout: requestTimeoutMs },
+  });
+}

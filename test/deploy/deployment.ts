@@ -1,0 +1,180 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdir, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
+import {
+  CreateAccessKeyCommand,
+  CreateUserCommand,
+  IAMClient,
+  PutUserPolicyCommand,
+} from '@aws-sdk/client-iam';
+import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm';
+import { type Cloud, cloudAdministrator, cloudRegion } from '#infra/local/cloud/start.ts';
+import { startGuarded } from '#infra/local/control-plane/guard.ts';
+import { readLastLines } from '#infra/local/control-plane/log-tail.ts';
+import type { KubeAccess } from '#shared/kube/connection.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const osls = fileURLToPath(import.meta.resolve('osls/bin/serverless.js'));
+
+export const stage = 'test';
+export const clusterId = 'deploy-test';
+
+export interface AccessKey {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+}
+
+export interface Person extends AccessKey {
+  readonly arn: string;
+}
+
+export interface DeploymentOptions {
+  readonly cloud: Cloud;
+  readonly folder: string;
+  readonly namespaces: readonly string[];
+  readonly kube: KubeAccess;
+  /** What the functions sign in to the API server with. */
+  readonly kubeToken: string;
+}
+
+export interface Deployment {
+  /** The stack's output of this name. */
+  readonly queueUrlPrefix: string;
+  /** Everything that was packaged: templates, state and artifacts. */
+  readonly packageFolder: string;
+  /** Named by the queues' policies. */
+  readonly relay: Person;
+  /** Allowed everything with queues by its own policy. */
+  readonly stranger: Person;
+}
+
+/** What a client of the stand-in needs, whoever signs. */
+export function clientOf({ endpoint }: Cloud, credentials: AccessKey = cloudAdministrator) {
+  return { endpoint, region: cloudRegion, credentials };
+}
+
+/**
+ * Does what a person does to deploy Millrace: puts the token into the account, builds the bundles, packages and deploys
+ * `serverless.yml`.
+ */
+export async function deploy(options: DeploymentOptions): Promise<Deployment> {
+  const { cloud, folder, kube, namespaces } = options;
+  await putToken(cloud, options.kubeToken);
+  // In AWS the permission to send covers batches; the stand-in asks for one of the call's own name as well.
+  const relay = await createUser(cloud, 'relay', 'sqs:SendMessageBatch');
+  const stranger = await createUser(cloud, 'stranger', 'sqs:*');
+  const project = await copyProject(join(folder, 'project'));
+  await promisify(execFile)(process.execPath, [join(project, 'infra/build.ts')], { cwd: project });
+  const packageFolder = join(folder, 'package');
+  const parameters = {
+    'cluster-id': clusterId,
+    'kube-server': kube.server,
+    'kube-ca': Buffer.from(kube.ca ?? '').toString('base64'),
+    'queue-senders': relay.arn,
+    namespaces: namespaces.join(','),
+  };
+  const run = { cloud, folder, project, packageFolder, parameters };
+  await runOsls('package', run);
+  await runOsls('deploy', run);
+  return {
+    queueUrlPrefix: await outputOf(cloud, 'QueueUrlPrefix'),
+    packageFolder,
+    relay,
+    stranger,
+  };
+}
+
+/** What is deployed is built from the sources as they are now, and no build beside this one is disturbed. */
+async function copyProject(target: string): Promise<string> {
+  for (const part of ['functions', 'shared', 'events', 'infra', 'package.json', 'serverless.yml']) {
+    await cp(join(root, part), join(target, part), { recursive: true });
+  }
+  await symlink(join(root, 'node_modules'), join(target, 'node_modules'));
+  return target;
+}
+
+async function putToken(cloud: Cloud, token: string): Promise<void> {
+  const client = new SSMClient(clientOf(cloud));
+  await client.send(
+    new PutParameterCommand({
+      Name: `/millrace/${stage}/kube-token`,
+      Type: 'SecureString',
+      Value: token,
+    }),
+  );
+  client.destroy();
+}
+
+/** @param allowed what its own policy allows, on everything */
+async function createUser(cloud: Cloud, name: string, allowed: string): Promise<Person> {
+  const client = new IAMClient(clientOf(cloud));
+  const { User: user } = await client.send(new CreateUserCommand({ UserName: name }));
+  const { AccessKey: key } = await client.send(new CreateAccessKeyCommand({ UserName: name }));
+  const policy = {
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Action: allowed, Resource: '*' }],
+  };
+  await client.send(
+    new PutUserPolicyCommand({
+      UserName: name,
+      PolicyName: name,
+      PolicyDocument: JSON.stringify(policy),
+    }),
+  );
+  client.destroy();
+  return {
+    arn: user?.Arn ?? '',
+    accessKeyId: key?.AccessKeyId ?? '',
+    secretAccessKey: key?.SecretAccessKey ?? '',
+  };
+}
+
+interface OslsRun {
+  readonly cloud: Cloud;
+  readonly folder: string;
+  readonly project: string;
+  readonly packageFolder: string;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+async function runOsls(command: 'package' | 'deploy', run: OslsRun): Promise<void> {
+  const logPath = join(run.folder, `${command}.log`);
+  const home = join(run.folder, 'home');
+  await mkdir(home, { recursive: true });
+  const parameters = Object.entries(run.parameters).flatMap(([name, value]) => [
+    '--param',
+    `${name}=${value}`,
+  ]);
+  const end = await startGuarded({
+    command: process.execPath,
+    flags: [osls, command, '--stage', stage, '--package', run.packageFolder, ...parameters],
+    workingDir: run.project,
+    logPath,
+    environment: {
+      PATH: '/usr/bin:/bin',
+      // Nothing of the user's: no profile, no configuration.
+      HOME: home,
+      AWS_ENDPOINT_URL: run.cloud.endpoint,
+      AWS_REGION: cloudRegion,
+      AWS_ACCESS_KEY_ID: cloudAdministrator.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: cloudAdministrator.secretAccessKey,
+    },
+  }).exited;
+  if (end !== 'code 0') {
+    const lines = await readLastLines(logPath, 20);
+    throw new Error(`osls ${command} ended with ${end}:\n${lines.join('\n')}`);
+  }
+}
+
+async function outputOf(cloud: Cloud, name: string): Promise<string> {
+  const client = new CloudFormationClient(clientOf(cloud));
+  const { Stacks: stacks } = await client.send(
+    new DescribeStacksCommand({ StackName: `millrace-${stage}` }),
+  );
+  client.destroy();
+  const output = stacks?.[0]?.Outputs?.find(({ OutputKey: key }) => key === name);
+  return output?.OutputValue ?? '';
+}
