@@ -1,3 +1,4 @@
 import { runShow } from './show/show.ts';
 
-process.exitCode = await runShow(process.argv.slice(2));
+// What it started has ended by now. A scene that was cut off may still wait, for minutes, for what will not come.
+process.exit(await runShow(process.argv.slice(2)));

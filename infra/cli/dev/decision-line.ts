@@ -57,7 +57,7 @@ const usualFields: ReadonlySet<string> = new Set([
 export function describeTrouble(child: string, line: string): string | undefined {
   const body = parseJson(line);
   if (body === undefined) {
-    return `${child}: ${line}`;
+    return harmless(`${child}: ${line}`);
   }
   const parsed = logLineSchema.safeParse(body);
   if (!parsed.success) {
@@ -71,7 +71,16 @@ export function describeTrouble(child: string, line: string): string | undefined
   );
   // The rest of a stack is in the log at its source; here it would bury the next line.
   const cause = why === undefined ? [] : [`(${why.split('\n', 1)[0]})`];
-  return [`${child}: ${msg}`, ...fields, ...cause].join(' ');
+  return harmless([`${child}: ${msg}`, ...fields, ...cause].join(' '));
+}
+
+/** Half a screen. */
+const longestTrouble = 500;
+
+/** What a stranger's message is quoted with must neither steer the terminal nor fill it. */
+function harmless(text: string): string {
+  const printable = text.replaceAll(/\p{Cc}+/gu, ' ');
+  return printable.length > longestTrouble ? `${printable.slice(0, longestTrouble)}…` : printable;
 }
 
 function parseJson(line: string): unknown {

@@ -1,6 +1,8 @@
 import { isReady } from '#shared/kube/readiness.ts';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { AuditedRequest } from '#infra/local/control-plane/audit-log.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
+import { stepNames } from '#shared/api/steps.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
@@ -72,6 +74,35 @@ export function drainState(stage: Stage): string | undefined {
   const shard = stage.world.get('Shard', stage.shard);
   const record = shard === undefined ? undefined : readDrainRecord(shard.metadata);
   return record?.kind === 'ours' ? record.record.state : undefined;
+}
+
+/** Every hint that was owed has been sent, and every message was looked at or is a dead letter. */
+export async function untilIdle(stage: Stage): Promise<void> {
+  await untilAsked('no hint is owed or waits', async () => {
+    const { owed } = await stage.relay();
+    return owed === 0 && (await stage.queues.waiting()) === 0;
+  });
+}
+
+/** As {@link Changes.until}, for what nobody tells of: asks again and again. */
+export async function untilAsked(what: string, holds: () => Promise<boolean>): Promise<void> {
+  const giveUpAtMs = performance.now() + patienceSeconds * 1000;
+  while (!(await holds())) {
+    if (performance.now() > giveUpAtMs) {
+      throw new Error(`after ${patienceSeconds} s still not so: ${what}`);
+    }
+    await delay(100);
+  }
+}
+
+/** Messages that nobody could make anything of, over all steps. */
+export async function deadLetters(stage: Stage): Promise<number> {
+  const counts = await Promise.all(stepNames.map((step) => stage.queues.deadLetters(step)));
+  return counts.reduce((total, count) => total + count, 0);
+}
+
+export function isPodDelete({ verb, resource, status = 0 }: AuditedRequest): boolean {
+  return verb === 'delete' && resource === 'pods' && status < 300;
 }
 
 export async function createObjects(stage: Stage): Promise<void> {

@@ -1,21 +1,33 @@
 import { isReady } from '#shared/kube/readiness.ts';
 import { join } from 'node:path';
+import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
 import { connectAdmin } from '#shared/admin/connect.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
+import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
+import { kubeClient } from '#shared/kube/http-kube.ts';
 import { connectTopology } from '#shared/topology/connect.ts';
 import { type ControlPlane, startControlPlane } from '#infra/local/control-plane/control-plane.ts';
 import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
 import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import type { ProgressUpdate } from '#infra/local/control-plane/progress.ts';
 import { type DataPlane, startDataPlane } from '#infra/local/data-plane/start.ts';
+import { Changes } from './changes.ts';
 import { Meter } from './meter.ts';
-import { startMillrace } from './millrace-process.ts';
+import { type Part, queueStage, startMillrace } from './millrace-process.ts';
+import { firstOfEachRefusal } from './refusals.ts';
+import { readRelay } from './relay-metrics.ts';
 import type { MemberLine, Screen } from './screen.ts';
 import type { Stage } from './stage.ts';
+import { openStepQueues } from './step-queues.ts';
 import { type World, followWorld } from './world.ts';
 
 const namespace = 'demo';
+const shardName = 'orders';
+
+/** The Shard every scene is about, as decisions name it. */
+export const shownTarget = `shd/${namespace}/${shardName}`;
+
 const shardKey = { database: 'postgres', tableGroup: 'default', shard: '0-inf' };
 const cells = ['zone-a'];
 
@@ -42,7 +54,7 @@ export interface StageOptions {
 
 /** Brings up control plane, data plane and `millrace dev`, in this order; takes them down in the opposite one. */
 export async function buildStage(options: StageOptions): Promise<BuiltStage> {
-  const { folder, screen, signal } = options;
+  const { screen, signal } = options;
   await using stack = new AsyncDisposableStack();
   const planes = await startPlanes(options, stack);
   const { controlPlane, topologyEtcd, dataPlane } = planes;
@@ -54,34 +66,29 @@ export async function buildStage(options: StageOptions): Promise<BuiltStage> {
     body: { metadata: { name: namespace } },
   });
   signal.throwIfAborted();
-  screen.progress('starting millrace dev', 0);
-  const millrace = await startMillrace({
-    kubeconfig: await kubeconfigFor(controlPlane, folder),
-    namespace,
-    dataDir: join(folder, 'millrace'),
-    onDecision: (decision) => screen.decision(decision),
-    onRemark: (line) => screen.say(line),
-  });
-  stack.defer(() => millrace.stop());
-  const meter = new Meter(controlPlane.auditLogPath, millraceUser, millrace.relayUrl);
+  const { millrace, meter, decisions, queues } = await startMillraceOn(
+    controlPlane,
+    connection,
+    options,
+    stack,
+  );
   const world = await followWorld(connection, namespace);
   stack.defer(() => world.close());
   const stage: Stage = {
     namespace,
-    shard: 'orders',
+    shard: shardName,
     database: 'main',
     connection,
     world,
-    millrace: {
-      ...millrace,
-      async killAndAwaitRestart(part) {
-        await (part === 'relay' ? meter.beforeKill() : undefined);
-        await millrace.killAndAwaitRestart(part);
-      },
-    },
+    millrace,
+    clusterId: await clusterIdOf(connection),
+    queues,
+    decisions,
     topologyEndpoint: topologyEtcd.endpoint,
     adminUrl: dataPlane.adminUrl,
     ...eyesOn(topologyEtcd.endpoint, dataPlane.adminUrl, stack),
+    relay: () => readRelay(millrace.relayUrl),
+    requests: () => meter.requests(),
     say: (text) => screen.say(text),
   };
   stack.defer(world.onChange(() => screen.members(memberLines(world, stage.shard))));
@@ -94,6 +101,45 @@ export async function buildStage(options: StageOptions): Promise<BuiltStage> {
     dataPlane,
     millraceUser,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function startMillraceOn(
+  controlPlane: ControlPlane,
+  connection: KubeConnection,
+  { folder, screen }: StageOptions,
+  stack: AsyncDisposableStack,
+) {
+  screen.progress('starting millrace dev', 0);
+  const decisions = { all: new Array<DecisionLine>(), changes: new Changes() };
+  const millrace = await startMillrace({
+    kubeconfig: await kubeconfigFor(controlPlane, folder),
+    namespace,
+    dataDir: join(folder, 'millrace'),
+    onDecision(decision) {
+      screen.decision(decision);
+      decisions.all.push(decision);
+      decisions.changes.touch();
+    },
+    onRemark: firstOfEachRefusal((line) => screen.say(line)),
+  });
+  stack.defer(() => millrace.stop());
+  const { auditLogPath } = controlPlane;
+  const { relayUrl } = millrace;
+  const meter = new Meter({ connection, auditLogPath, user: millraceUser, relayUrl });
+  const queues = openStepQueues(millrace.queueUrl, queueStage);
+  stack.defer(() => queues.close());
+  return {
+    millrace: {
+      ...millrace,
+      async killAndAwaitRestart(part: Part) {
+        await (part === 'relay' ? meter.beforeKill() : undefined);
+        await millrace.killAndAwaitRestart(part);
+      },
+    },
+    meter,
+    decisions,
+    queues,
   };
 }
 
@@ -160,6 +206,14 @@ function eyesOn(
       return read.value;
     },
   };
+}
+
+async function clusterIdOf(connection: KubeConnection): Promise<string> {
+  const read = await kubeClient(connection).get({ kind: 'Namespace', name: 'kube-system' });
+  if (read.kind !== 'present') {
+    throw new Error(`the namespace kube-system is ${read.kind}`);
+  }
+  return read.value.metadata.uid;
 }
 
 async function kubeconfigFor(controlPlane: ControlPlane, folder: string): Promise<string> {

@@ -4,8 +4,12 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import * as z from 'zod';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
+import { freeze } from './freeze.ts';
 
 const command = fileURLToPath(new URL('../../cli/millrace.mjs', import.meta.url));
+
+/** Part of its queues' names, whatever the caller's environment says. */
+export const queueStage = 'local';
 
 export const partNames = ['relay', 'worker', 'queue'] as const;
 export type Part = (typeof partNames)[number];
@@ -22,9 +26,12 @@ const decisionLine = z.looseObject({ step: z.string(), target: z.string(), outco
 /** `millrace dev` as anybody would run it, seen through what it prints. */
 export interface MillraceProcess {
   readonly relayUrl: string;
+  readonly queueUrl: string;
   pidOf(part: Part): number;
   /** kill -9; resolves when `dev` has said that the part runs again. */
   killAndAwaitRestart(part: Part): Promise<void>;
+  /** SIGSTOP: the part hangs, and nobody restarts it. Disposing of the answer lets it go on; so does {@link stop}. */
+  freeze(part: Part): Promise<AsyncDisposable>;
   stop(): Promise<void>;
 }
 
@@ -39,22 +46,10 @@ export interface MillraceOptions {
 
 /** Starts `millrace dev --install` and resolves when it is ready. */
 export async function startMillrace(options: MillraceOptions): Promise<MillraceProcess> {
-  const child = spawn(
-    process.execPath,
-    [
-      command,
-      'dev',
-      '--json',
-      '--install',
-      '--kubeconfig',
-      options.kubeconfig,
-      '--namespace',
-      options.namespace,
-      '--data-dir',
-      options.dataDir,
-    ],
-    { stdio: ['pipe', 'pipe', 'pipe'], detached: true },
-  );
+  const child = spawn(process.execPath, [command, ...wordsOf(options)], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+  });
   const errors: string[] = [];
   createInterface({ input: child.stderr }).on('line', (line) => {
     errors.push(line);
@@ -82,9 +77,18 @@ export async function startMillrace(options: MillraceOptions): Promise<MillraceP
   });
   const announced = await ready;
   partNames.forEach((part) => pids.set(part, announced.pids[part]));
+  const frozen = new AsyncDisposableStack();
+  const pidOf = (part: Part): number => {
+    const pid = pids.get(part);
+    if (pid === undefined) {
+      throw new Error(`the ${part} has no process`);
+    }
+    return pid;
+  };
   return {
     relayUrl: announced.relay,
-    pidOf: (part) => pids.get(part) ?? 0,
+    queueUrl: announced.queue,
+    pidOf,
     async killAndAwaitRestart(part) {
       const again = new Promise<void>((resolve) => {
         const listener = (restarted: Part) => {
@@ -95,11 +99,26 @@ export async function startMillrace(options: MillraceOptions): Promise<MillraceP
         };
         restarts.add(listener);
       });
-      process.kill(pids.get(part) ?? 0, 'SIGKILL');
+      process.kill(pidOf(part), 'SIGKILL');
       await again;
     },
-    stop: () => stop(child),
+    freeze: async (part) => frozen.use(await freeze(pidOf(part))),
+    async stop() {
+      // A part that hangs would hold up the others, which finish what they have begun.
+      await frozen.disposeAsync();
+      await stop(child);
+    },
   };
+}
+
+function wordsOf({ kubeconfig, namespace, dataDir }: MillraceOptions): readonly string[] {
+  const settings = {
+    '--kubeconfig': kubeconfig,
+    '--namespace': namespace,
+    '--data-dir': dataDir,
+    '--stage': queueStage,
+  };
+  return ['dev', '--json', '--install', ...Object.entries(settings).flat()];
 }
 
 async function stop(child: ChildProcess): Promise<void> {

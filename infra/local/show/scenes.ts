@@ -18,6 +18,8 @@ import {
   setReplicas,
   untilSteady,
 } from './acts.ts';
+import { badHints } from './bad-hints.ts';
+import { queueDown } from './queue-down.ts';
 import type { Scene, Stage } from './stage.ts';
 
 /** Every scene, in the order in which they are played. */
@@ -41,6 +43,16 @@ export const scenes: readonly Scene[] = [
   },
   { name: 'cancel', title: 'a drain request is taken back in time', play: cancel },
   { name: 'relay-killed', title: 'kill -9 of the relay in the middle of a drain', play: killRelay },
+  {
+    name: 'queue-down',
+    title: 'ten seconds without the queue in the middle of a drain',
+    play: queueDown,
+  },
+  {
+    name: 'bad-hints',
+    title: 'repeated, old, forged and broken messages in every queue',
+    play: badHints,
+  },
 ];
 
 async function create(stage: Stage): Promise<void> {

@@ -1,4 +1,4 @@
-import { styleText } from 'node:util';
+import { stripVTControlCharacters, styleText } from 'node:util';
 import { createLogUpdate } from 'log-update';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
 
@@ -38,23 +38,28 @@ export interface Screen {
 
 type Style = Parameters<typeof styleText>[0];
 
-/** A terminal: decisions scroll, the members are redrawn in place below them. */
-export function terminalScreen(stream: NodeJS.WriteStream): Screen {
+/**
+ * A terminal: decisions scroll, the members are redrawn in place below them.
+ *
+ * @param target whom decisions are usually about; any other is named with its decisions
+ */
+export function terminalScreen(stream: NodeJS.WriteStream, target: string): Screen {
   const update = createLogUpdate(stream);
   const paint = (style: Style, text: string) => styleText(style, text, { stream });
   let drawn: readonly MemberLine[] = [];
-  const print = (line: string) => {
+  const print = (line: string, indent: number) => {
     update.clear();
-    stream.write(`${line}\n`);
+    stream.write(`${wrap(line, Math.max(narrowestColumns, stream.columns), indent)}\n`);
     redraw();
   };
   const redraw = () => {
     if (drawn.length > 0) {
-      update(['', ...drawn.map((member) => memberText(member, paint))].join('\n'));
+      const nameWidth = Math.max(...drawn.map(({ pod }) => pod.length));
+      update(['', ...drawn.map((member) => memberText(member, nameWidth, paint))].join('\n'));
     }
   };
   return {
-    ...printing(print, paint),
+    ...printing(print, paint, target),
     progress: (text, seconds) =>
       update(`${paint('cyan', '…')} ${text} ${paint('dim', `${seconds.toFixed(0)} s`)}`),
     members(members) {
@@ -74,18 +79,18 @@ export function terminalScreen(stream: NodeJS.WriteStream): Screen {
 }
 
 /** A pipe or a file: one line per fact, nothing redrawn; members only as they change. */
-export function lineScreen(stream: NodeJS.WriteStream): Screen {
+export function lineScreen(stream: NodeJS.WriteStream, target: string): Screen {
   const plain = (_style: Style, text: string) => text;
   const print = (line: string) => {
     stream.write(`${line}\n`);
   };
   let told = '';
   return {
-    ...printing(print, plain),
+    ...printing(print, plain, target),
     progress: progressLines(print),
     members(members) {
       const text = members
-        .map((member) => memberText(member, plain).trim().replaceAll(/ +/g, ' '))
+        .map((member) => memberText(member, 0, plain).trim().replaceAll(/ +/g, ' '))
         .join(' · ');
       if (text !== told) {
         told = text;
@@ -124,19 +129,30 @@ export function jsonScreen(stream: NodeJS.WriteStream): Screen {
   };
 }
 
-function printing(print: (line: string) => void, paint: (style: Style, text: string) => string) {
+/** A terminal that says it is narrower does not know its width. */
+const narrowestColumns = 40;
+
+/** Where the further lines of a decision begin: below its outcome. */
+const decisionIndent = 22;
+
+function printing(
+  print: (line: string, indent: number) => void,
+  paint: (style: Style, text: string) => string,
+  usualTarget: string,
+) {
   const told = new Map<string, string>();
   return {
-    scene: (name: string, title: string) => print(`\n${paint('bold', `▶ ${name}`)}  ${title}`),
-    say: (text: string) => print(`  ${paint('magenta', '▸')} ${text}`),
-    decision: ({ at, step, outcome, reason, message }: DecisionLine) => {
+    scene: (name: string, title: string) => print(`\n${paint('bold', `▶ ${name}`)}  ${title}`, 2),
+    say: (text: string) => print(`  ${paint('magenta', '▸')} ${text}`, 4),
+    decision: ({ at, step, target, outcome, reason, message }: DecisionLine) => {
       const time = paint('dim', at.slice(11, 19));
       const shownOutcome = paint(outcomeStyles[outcome], outcome.padEnd(7));
-      const conclusion = `${step.padEnd(10)} ${shownOutcome} ${paint('bold', reason)}  ${message}`;
-      // A look that concludes what the step's last one did is no news.
-      if (told.get(step) !== conclusion) {
-        told.set(step, conclusion);
-        print(`  ${time} ${conclusion}`);
+      const about = target === usualTarget ? '' : `${target}: `;
+      const conclusion = `${step.padEnd(10)} ${shownOutcome} ${paint('bold', reason)}  ${about}${message}`;
+      // A look that concludes what the step's last one at the target did is no news.
+      if (told.get(`${step} ${target}`) !== conclusion) {
+        told.set(`${step} ${target}`, conclusion);
+        print(`  ${time} ${conclusion}`, decisionIndent);
       }
     },
     result: ({ name, ok, seconds, why }: SceneResult) =>
@@ -144,8 +160,29 @@ function printing(print: (line: string) => void, paint: (style: Style, text: str
         ok
           ? `  ${paint('green', '✓')} ${name} ${paint('dim', `in ${seconds.toFixed(1)} s`)}`
           : `  ${paint('red', '✗')} ${name}: ${why ?? 'failed'}`,
+        4,
       ),
   };
+}
+
+/** Breaks a line at spaces where it would be wider than so many columns. Colours take no width. */
+export function wrap(line: string, columns: number, indent: number): string {
+  const lines: string[] = [];
+  let current: string | undefined;
+  for (const word of line.split(' ')) {
+    const longer = current === undefined ? word : `${current} ${word}`;
+    if (
+      current !== undefined &&
+      current.trim() !== '' &&
+      stripVTControlCharacters(longer).length > columns
+    ) {
+      lines.push(current);
+      current = ' '.repeat(indent) + word;
+    } else {
+      current = longer;
+    }
+  }
+  return [...lines, current ?? ''].join('\n');
 }
 
 const outcomeStyles = {
@@ -155,11 +192,14 @@ const outcomeStyles = {
   blocked: 'red',
 } as const;
 
-function memberText(member: MemberLine, paint: (style: Style, text: string) => string): string {
-  const { pod, role, phase, isReady, drain } = member;
+function memberText(
+  { pod, role, phase, isReady, drain }: MemberLine,
+  nameWidth: number,
+  paint: (style: Style, text: string) => string,
+): string {
   const dot = isReady ? paint('green', '●') : paint('yellow', '○');
   const shownRole = role === 'primary' ? paint('bold', role.padEnd(8)) : role.padEnd(8);
-  return `  ${dot} ${pod.padEnd(34)} ${shownRole} ${phase.padEnd(12)} ${drain === '' ? '' : paint('yellow', drain)}`;
+  return `  ${dot} ${pod.padEnd(nameWidth)} ${shownRole} ${phase.padEnd(12)} ${drain === '' ? '' : paint('yellow', drain)}`;
 }
 
 function summaryText(

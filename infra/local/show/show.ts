@@ -9,7 +9,7 @@ import { type Screen, type SceneResult, jsonScreen, lineScreen, terminalScreen }
 import { prepare } from './acts.ts';
 import { scenes } from './scenes.ts';
 import type { Scene, Stage } from './stage.ts';
-import { buildStage } from './build-stage.ts';
+import { buildStage, shownTarget } from './build-stage.ts';
 
 /** How many times faster than measured the stand-in data plane runs, unless it is said otherwise. */
 const usualSpeed = 4;
@@ -109,7 +109,9 @@ function screenFor({ json }: Options): Screen {
   if (json) {
     return jsonScreen(process.stdout);
   }
-  return process.stdout.isTTY ? terminalScreen(process.stdout) : lineScreen(process.stdout);
+  return process.stdout.isTTY
+    ? terminalScreen(process.stdout, shownTarget)
+    : lineScreen(process.stdout, shownTarget);
 }
 
 function chosen({ scene }: Options): readonly Scene[] {

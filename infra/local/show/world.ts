@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
+import { Changes } from './changes.ts';
 
 /** The kinds the show looks at. */
 const followed = ['Shard', 'Pod', 'PersistentVolumeClaim'] as const;
@@ -13,11 +14,7 @@ export interface World {
   get<K extends Followed>(kind: K, name: string): KubeObject<K> | undefined;
   /** Called after every change; the answer takes the listener away again. */
   onChange(listener: () => void): () => void;
-  /**
-   * Resolves as soon as the condition holds; looks after every change.
-   *
-   * @throws Error naming `what` when it does not within the time
-   */
+  /** As {@link Changes.until}. */
   until(what: string, seconds: number, holds: () => boolean): Promise<void>;
   close(): void;
 }
@@ -27,9 +24,8 @@ type Objects = Map<string, KubeObject<Followed>>;
 /** Lists and follows the namespace. A watch that ends begins again with a list. */
 export async function followWorld(connection: KubeConnection, namespace: string): Promise<World> {
   const objects = new Map<Followed, Objects>();
-  const listeners = new Set<() => void>();
+  const changes = new Changes();
   const closing = new AbortController();
-  const touch = () => listeners.forEach((listener) => listener());
   await Promise.all(
     followed.map((kind) => {
       const ofKind: Objects = new Map();
@@ -38,7 +34,7 @@ export async function followWorld(connection: KubeConnection, namespace: string)
       return new Promise<void>((listed) => {
         const onChange = () => {
           listed();
-          touch();
+          changes.touch();
         };
         void follow({ connection, path, objects: ofKind, onChange, signal: closing.signal });
       });
@@ -49,11 +45,8 @@ export async function followWorld(connection: KubeConnection, namespace: string)
       [...(objects.get(kind)?.values() ?? [])] as KubeObject<K>[],
     get: <K extends Followed>(kind: K, name: string) =>
       objects.get(kind)?.get(name) as KubeObject<K> | undefined,
-    onChange(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    until: (what, seconds, holds) => until(listeners, what, seconds, holds),
+    onChange: (listener) => changes.onChange(listener),
+    until: (what, seconds, holds) => changes.until(what, seconds, holds),
     close: () => closing.abort(),
   };
 }
@@ -111,30 +104,4 @@ async function watch(
     }
     onChange();
   }
-}
-
-function until(
-  listeners: Set<() => void>,
-  what: string,
-  seconds: number,
-  holds: () => boolean,
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const finish = (end: () => void) => {
-      clearTimeout(timer);
-      listeners.delete(check);
-      end();
-    };
-    const timer = setTimeout(
-      () => finish(() => reject(new Error(`after ${seconds} s still not so: ${what}`))),
-      seconds * 1000,
-    );
-    const check = () => {
-      if (holds()) {
-        finish(resolve);
-      }
-    };
-    listeners.add(check);
-    check();
-  });
 }

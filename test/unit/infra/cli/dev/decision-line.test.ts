@@ -56,4 +56,17 @@ describe('a line of a child', () => {
     expect(stranger).toBe('worker: Segmentation fault');
     expect(quiet).toBeUndefined();
   });
+
+  test('that quotes a stranger’s message cannot steer the terminal, nor fill it', () => {
+    const refused = (why: string) =>
+      describeTrouble('worker', JSON.stringify({ level: 'error', msg: 'hint refused', why }));
+
+    expect(refused('unknown field "\u001B[2J\u0007x"')).toBe(
+      'worker: hint refused (unknown field " [2J x")',
+    );
+    expect(refused('x'.repeat(100_000))).toHaveLength(501);
+    expect(describeTrouble('worker', `\u001B]0;owned\u0007${'y'.repeat(100_000)}`)).toHaveLength(
+      501,
+    );
+  });
 });

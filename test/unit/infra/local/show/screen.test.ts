@@ -1,0 +1,98 @@
+import { PassThrough } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
+import { jsonScreen, lineScreen, wrap } from '#infra/local/show/screen.ts';
+
+const decision: DecisionLine = {
+  at: '2026-01-01T10:20:30.000Z',
+  step: 'drain-step',
+  target: 'shd/demo/orders',
+  outcome: 'settled',
+  reason: 'NobodyLeaves',
+  message: 'no member has to leave',
+  effects: [],
+};
+
+function aStream(): { stream: NodeJS.WriteStream; lines: () => string[] } {
+  const stream = new PassThrough();
+  const written: string[] = [];
+  stream.on('data', (chunk: Buffer) => written.push(String(chunk)));
+  return {
+    stream: stream as never,
+    lines: () => written.join('').split('\n').slice(0, -1),
+  };
+}
+
+describe('the screen for a pipe', () => {
+  test('shows a decision again only when the step’s conclusion about that target changed', () => {
+    const { stream, lines } = aStream();
+    const screen = lineScreen(stream, 'shd/demo/orders');
+    const other = {
+      ...decision,
+      target: 'shd/demo/nobody',
+      reason: 'TargetGone',
+      message: 'the target is gone',
+    };
+
+    [decision, other, decision, other, decision].forEach((each) => screen.decision(each));
+
+    expect(lines()).toEqual([
+      '  10:20:30 drain-step settled NobodyLeaves  no member has to leave',
+      '  10:20:30 drain-step settled TargetGone  shd/demo/nobody: the target is gone',
+    ]);
+  });
+
+  test('says which scenes held in columns', () => {
+    const { stream, lines } = aStream();
+
+    lineScreen(stream, 'shd/demo/orders').summary([
+      { name: 'relay-killed', ok: true, seconds: 7.4, apiWrites: 18, hints: 15 },
+      { name: 'queue-down', ok: false, seconds: 12, apiWrites: 21, hints: 19, why: 'x' },
+    ]);
+
+    expect(lines()).toEqual([
+      '',
+      '  scene         result      seconds API writes      hints',
+      '  relay-killed  held            7.4         18         15',
+      '  queue-down    FAILED         12.0         21         19',
+    ]);
+  });
+});
+
+describe('the screen for programs', () => {
+  test('ends with the summary, without the reasons', () => {
+    const { stream, lines } = aStream();
+
+    jsonScreen(stream).summary([
+      { name: 'bad-hints', ok: false, seconds: 1, apiWrites: 2, hints: 3, why: 'x' },
+    ]);
+
+    expect(lines().map((line) => JSON.parse(line) as unknown)).toEqual([
+      {
+        ok: false,
+        scenes: [{ name: 'bad-hints', ok: false, seconds: 1, apiWrites: 2, hints: 3 }],
+      },
+    ]);
+  });
+});
+
+describe('a line on a terminal', () => {
+  test('is broken at spaces and goes on below its text', () => {
+    expect(wrap('  ▸ one two three four', 12, 4)).toBe('  ▸ one two\n    three\n    four');
+  });
+
+  test('that fits is left as it is, double spaces and all', () => {
+    expect(wrap('  a  b', 6, 4)).toBe('  a  b');
+  });
+
+  test('is measured without its colours', () => {
+    const coloured = '\u001B[32msettled\u001B[39m one';
+
+    expect(wrap(coloured, 11, 2)).toBe(coloured);
+    expect(wrap(coloured, 10, 2)).toBe('\u001B[32msettled\u001B[39m\n  one');
+  });
+
+  test('keeps a word that is wider than the terminal whole', () => {
+    expect(wrap('  ▸ aaaaaaaaaaaaaaaa b', 8, 4)).toBe('  ▸\n    aaaaaaaaaaaaaaaa\n    b');
+  });
+});
