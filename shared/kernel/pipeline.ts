@@ -8,7 +8,7 @@ import type {
 } from 'aws-lambda';
 import pLimit from 'p-limit';
 import * as z from 'zod';
-import { type Hint, hintSchema } from '#events/hint.ts';
+import { type Hint, hintSchema, maxHintBytes } from '#events/hint.ts';
 import { type KubeObject, type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
 import { commaList, logLevel, readConfig } from './config.ts';
@@ -173,6 +173,10 @@ function readHint(
   kind: ResourceKind,
   config: PipelineParts['config'],
 ): Hint | string {
+  if (Buffer.byteLength(body) > maxHintBytes) {
+    // Also bounds what the refusals below may quote.
+    return `the message is longer than the ${maxHintBytes} bytes of a hint`;
+  }
   let json: unknown;
   try {
     json = JSON.parse(body);
@@ -182,7 +186,8 @@ function readHint(
   const parsed = hintSchema.safeParse(json);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
-    return `the message is no hint: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim();
+    const parts = [issue?.path.join('.') ?? '', issue?.message ?? ''].filter((part) => part !== '');
+    return `the message is no hint: ${parts.join(' ')}`;
   }
   const hint = parsed.data;
   if (hint.source !== config.MILLRACE_CLUSTER_ID) {

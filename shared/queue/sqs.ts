@@ -7,6 +7,8 @@ export interface SqsAccess {
   readonly endpoint?: string;
   /** How often the SDK tries one call; 1 leaves retries to the caller. Default 3. */
   readonly tries?: number;
+  /** How long one try may take, in milliseconds; then it counts as not answered. Default 10 000. */
+  readonly requestTimeoutMs?: number;
 }
 
 export interface SqsQueues extends QueueSender {
@@ -16,9 +18,9 @@ export interface SqsQueues extends QueueSender {
   close(): void;
 }
 
-/** How long connecting and one call may take, in milliseconds. A hanging queue must not look like a slow one for long. */
+/** How long connecting and one try may take, in milliseconds. A hanging queue must not look like a slow one for long. */
 const connectionTimeoutMs = 3_000;
-const requestTimeoutMs = 10_000;
+const defaultRequestTimeoutMs = 10_000;
 
 /** The account in the queue URLs of an embedded queue. */
 const embeddedAccount = '000000000000';
@@ -77,12 +79,22 @@ export function connectSqs(access: SqsAccess, queueUrlPrefix: string): SqsQueues
   };
 }
 
-async function openClient({ region, endpoint, tries = 3 }: SqsAccess): Promise<SQSClient> {
+async function openClient({
+  region,
+  endpoint,
+  tries = 3,
+  requestTimeoutMs = defaultRequestTimeoutMs,
+}: SqsAccess): Promise<SQSClient> {
   const { SQSClient } = await import('@aws-sdk/client-sqs');
   return new SQSClient({
     region,
     maxAttempts: tries,
-    requestHandler: { connectionTimeout: connectionTimeoutMs, requestTimeout: requestTimeoutMs },
+    requestHandler: {
+      connectionTimeout: connectionTimeoutMs,
+      requestTimeout: requestTimeoutMs,
+      // Without it a call that takes longer is only warned of, and one that hangs, hangs for ever.
+      throwOnRequestTimeout: true,
+    },
     // A queue's URL names a queue. Where requests go is configuration, and nothing else.
     useQueueUrlAsEndpoint: false,
     ...(endpoint === undefined ? {} : { endpoint }),

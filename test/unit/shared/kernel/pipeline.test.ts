@@ -161,6 +161,7 @@ describe('the pipeline', () => {
   test.each([
     ['is not JSON', 'garbage'],
     ['is no hint', '{"a":1}'],
+    ['is longer than a hint can be', `{"a":"${'x'.repeat(100_000)}"}`],
     ['is of another cluster', aHint({ source: 'elsewhere' })],
     ['names a namespace that is not allowed', aHint({ namespace: 'kube-system' })],
     ['is about another kind', aHint({ kind: 'Database' })],

@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { type FauxqsServer, startFauxqs } from 'fauxqs';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connectSqs, embeddedQueueUrlPrefix } from '#shared/queue/sqs.ts';
@@ -71,6 +74,25 @@ describe('a batch', () => {
     ]);
 
     await expect(sending).rejects.toThrow();
+  });
+
+  test('to a server that takes the request and never answers rejects in time', async () => {
+    const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    onTestFinished(() => {
+      silent.close();
+      silent.closeAllConnections();
+    });
+    const endpoint = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const queues = connectSqs(
+      { region: 'us-east-1', endpoint, tries: 1, requestTimeoutMs: 200 },
+      embeddedQueueUrlPrefix(endpoint),
+    );
+    onTestFinished(() => queues.close());
+
+    const sending = queues.send('millrace-test-batch', [{ id: '0', body: 'x', group: 'g' }]);
+
+    await expect(sending).rejects.toThrow(/timeout|timed out|within/i);
   });
 
   test('can be given up', async () => {
