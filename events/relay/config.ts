@@ -1,6 +1,10 @@
 import * as z from 'zod';
 import { commaList, logLevel } from '#shared/kernel/config.ts';
 
+/** `<namespace>/<name>` of a Lease: a DNS label and a DNS subdomain. */
+const leaseName =
+  /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)\/(?=.{1,253}$)([a-z0-9]([a-z0-9.-]*[a-z0-9])?)$/;
+
 const dnsLabel = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /** Without it these checks wait until every variable has its form, and problems come out one batch at a time. */
@@ -34,6 +38,20 @@ export const relayConfigSchema = z
       .min(0, 'must be a port')
       .max(65_535, 'must be a port')
       .default(8080),
+    MILLRACE_LEASE: z
+      .string()
+      .regex(leaseName, 'must be the namespace and the name of a Lease, with a slash between')
+      .transform((text) => {
+        const [namespace = '', name = ''] = text.split('/');
+        return { namespace, name };
+      })
+      .optional(),
+    MILLRACE_LEASE_SECONDS: z.coerce
+      .number('must be whole seconds')
+      .int('must be whole seconds')
+      .min(3, 'must be at least 3: there has to be time to renew')
+      .max(300, 'must be at most 300: so long nobody sends after a relay was killed')
+      .default(15),
     MILLRACE_LOG_LEVEL: logLevel,
   })
   .refine(

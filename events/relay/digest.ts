@@ -20,8 +20,8 @@ export interface Concern {
   readonly digest: string;
 }
 
-/** Characters of a digest: 22 of base64url are 132 bits, so two different inputs never meet by chance. */
-const digestLength = 22;
+/** Of a digest: 128 bits, so two different inputs never meet by chance. */
+const digestBytes = 16;
 
 /**
  * Everything in an object that anybody has to be woken for. An object of a kind that the routing does not name, or a
@@ -50,7 +50,8 @@ export function concernsOf(routing: Routing, kind: ResourceKind, object: Watched
       concerns.push({ audience, digest: referenceDigest(reference, object) });
     }
   }
-  return concerns;
+  // A list that grew has room for many more, and one of these is kept for each object.
+  return concerns.slice();
 }
 
 /**
@@ -88,7 +89,12 @@ function conditionOf(object: WatchedObject, type: string): unknown {
   return [status, reason, message, observedGeneration];
 }
 
-function digestOf(parts: unknown): string {
+/** One small string that changes exactly when these parts do. */
+export function digestOf(parts: unknown): string {
   // JSON writes an absent part of a list as null, so the places never shift.
-  return hash('sha256', JSON.stringify(parts), 'base64url').slice(0, digestLength);
+  // A hash that is as long as asked: a part of a longer one would keep all of it in memory.
+  return hash('shake128', JSON.stringify(parts), {
+    outputEncoding: 'base64url',
+    outputLength: digestBytes,
+  });
 }

@@ -1,10 +1,9 @@
 import type { Routing } from '#events/routes.ts';
 import { drainMirror, recordAnnotation, releaseMirror } from '#shared/api/annotations.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import { fnv1a32 } from '#shared/api/names.ts';
 import { type Wake, wakeOf } from '#shared/kernel/record.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
-import { type Audience, type Concern, concernsOf } from './digest.ts';
+import { type Audience, type Concern, concernsOf, digestOf } from './digest.ts';
 import type { Mark, Target } from './dirty-set.ts';
 import type { Sleeper } from './wakes.ts';
 import { type WatchedObject, textAt } from './watched-object.ts';
@@ -27,12 +26,13 @@ export interface Findings {
 /** All that is kept of an object. */
 interface Known {
   readonly object: Target;
-  /** By audience, see {@link audienceKey}. */
-  readonly concerns: ReadonlyMap<string, Concern>;
+  readonly concerns: readonly Concern[];
   /** The objects it names in its spec, as `<kind>/<name>`. */
   readonly references: readonly string[];
   /** What its mirror annotation says. */
   readonly mirror: string | undefined;
+  /** The value of {@link KnownWorld.#lists} when it was last seen. */
+  seenAt: number;
 }
 
 interface Place {
@@ -40,56 +40,79 @@ interface Place {
   readonly name: string;
 }
 
+/** A part of the cluster that is listed on its own: all namespaces when none is named. */
+export interface ListScope {
+  readonly kind: ResourceKind;
+  readonly namespace?: string;
+}
+
+/** Shared by the many objects that refer to nothing. */
+const noReferences: readonly string[] = [];
+
 /**
  * What the relay remembers of the cluster: per object its identity and small digests, never the object.
  *
  * Bookkeeping without I/O or time: what is seen goes in, the hints and wakes that follow come out. Two objects of the
  * same name and different uids are two objects, whether or not the first one's deletion was seen.
+ *
+ * A list is taken in object by object, so that it is never in memory as a whole. What counts as vanished when it is
+ * complete is what was not seen since it began, in the list or in an event; a list that is not completed deletes nothing.
  */
 export class KnownWorld {
   readonly #routing: Routing;
-  readonly #known = new Map<ResourceKind, Map<string, Known>>();
+  /** By kind, namespace and name. */
+  readonly #known = new Map<ResourceKind, Map<string, Map<string, Known>>>();
   readonly #targets = new Map<string, Target>();
+  /** Lists that have begun so far, of whatever scope. */
+  #lists = 0;
+  /** The value of {@link KnownWorld.#lists} when the list in progress began, by scope. */
+  readonly #beganAt = new Map<string, number>();
 
   constructor(routing: Routing) {
     this.#routing = routing;
   }
 
+  /** A complete list begins. One of the same scope that was in progress is given up. */
+  begin(scope: ListScope): void {
+    this.#lists += 1;
+    this.#beganAt.set(scopeKey(scope), this.#lists);
+  }
+
   /**
-   * The complete list of a kind in one namespace (in all when absent): what is known and not in it has vanished.
+   * An object appeared, was written, or is in a list.
    *
-   * @param cause why hints about differences are sent: `resync` for the first list, `changed` for later ones
+   * @param cause why hints about differences are sent: `resync` in a first list
    */
-  replace(
+  see(
     kind: ResourceKind,
-    namespace: string | undefined,
-    objects: readonly WatchedObject[],
-    cause: 'changed' | 'resync',
+    object: WatchedObject,
+    cause: 'changed' | 'resync' = 'changed',
   ): Findings {
     const findings: Findings = { marks: [], wakes: [], differences: 0 };
-    const listed = new Set(objects.map(({ metadata }) => keyOf(metadata)));
-    for (const [key, { object }] of this.#shelf(kind)) {
-      if ((namespace === undefined || object.namespace === namespace) && !listed.has(key)) {
-        this.#forget(kind, object, undefined, findings);
-      }
-    }
-    for (const object of objects) {
-      this.#learn(kind, object, cause, findings);
-    }
+    this.#learn(kind, object, cause, findings);
     return findings;
   }
 
-  /** An object appeared or was written. */
-  see(kind: ResourceKind, object: WatchedObject): Findings {
+  /** The list in progress is complete: what was not seen since it began has vanished. */
+  complete(scope: ListScope): Findings {
     const findings: Findings = { marks: [], wakes: [], differences: 0 };
-    this.#learn(kind, object, 'changed', findings);
+    const beganAt = this.#beganAt.get(scopeKey(scope));
+    if (beganAt === undefined) {
+      return findings;
+    }
+    this.#beganAt.delete(scopeKey(scope));
+    for (const { object, seenAt } of this.#listed(scope)) {
+      if (seenAt < beganAt) {
+        this.#forget(scope.kind, object, undefined, findings);
+      }
+    }
     return findings;
   }
 
   /** An object was deleted. Late news of one that has a successor by now is no news of the successor. */
   lose(kind: ResourceKind, object: WatchedObject): Findings {
     const findings: Findings = { marks: [], wakes: [], differences: 0 };
-    const known = this.#shelf(kind).get(keyOf(object.metadata));
+    const known = this.#find(kind, object.metadata);
     if (known?.object.uid === object.metadata.uid) {
       this.#forget(kind, object.metadata, object.metadata.resourceVersion, findings);
     }
@@ -99,7 +122,7 @@ export class KnownWorld {
   /** Every target with each step that reconciles it. */
   duties(): { readonly step: StepName; readonly target: Target }[] {
     return this.#routing.routes.flatMap(({ step, target: kind }) =>
-      [...this.#shelf(kind).values()].map(({ object }) => ({ step, target: object })),
+      [...this.#listed({ kind })].map(({ object }) => ({ step, target: object })),
     );
   }
 
@@ -110,12 +133,16 @@ export class KnownWorld {
 
   /** What the mirror annotation of an object says: `null` without one, `undefined` where the object is not known. */
   mirrorOf(kind: ResourceKind, place: Place): string | null | undefined {
-    const known = this.#shelf(kind).get(keyOf(place));
+    const known = this.#find(kind, place);
     return known === undefined ? undefined : (known.mirror ?? null);
   }
 
-  count(kind: ResourceKind): number {
-    return this.#shelf(kind).size;
+  /** How many objects are known; in all namespaces when none is named. */
+  count(kind: ResourceKind, namespace?: string): number {
+    const shelves = this.#known.get(kind);
+    return namespace === undefined
+      ? [...(shelves?.values() ?? [])].reduce((sum, { size }) => sum + size, 0)
+      : (shelves?.get(namespace)?.size ?? 0);
   }
 
   #learn(
@@ -124,48 +151,56 @@ export class KnownWorld {
     cause: 'changed' | 'resync',
     findings: Findings,
   ): void {
-    const { namespace, name, uid, resourceVersion, annotations = {} } = object.metadata;
-    let before = this.#shelf(kind).get(keyOf(object.metadata));
+    const { uid, resourceVersion, annotations = {} } = object.metadata;
+    let before = this.#find(kind, object.metadata);
     if (before !== undefined && before.object.uid !== uid) {
       this.#forget(kind, object.metadata, undefined, findings);
       before = undefined;
     }
+    // The strings that an object keeps for life are kept once, not anew with each of its events.
+    const { namespace, name } = before?.object ?? object.metadata;
     const now: Known = {
-      object: { kind, namespace, name, uid, resourceVersion },
-      concerns: new Map(
-        concernsOf(this.#routing, kind, object).map((each) => [audienceKey(each.audience), each]),
-      ),
-      references: this.#routing.references
-        .filter((reference) => reference.target === kind)
-        .map((reference) => `${reference.kind}/${textAt(object, reference.path) ?? ''}`),
+      object: { kind, namespace, name, uid: before?.object.uid ?? uid, resourceVersion },
+      concerns: concernsOf(this.#routing, kind, object),
+      references: this.#referencesOf(kind, object),
       mirror: annotations[drainMirror] ?? annotations[releaseMirror],
+      seenAt: this.#lists,
     };
-    this.#shelf(kind).set(keyOf(object.metadata), now);
+    this.#shelf(kind, namespace).set(name, now);
     for (const { step, target } of this.#routing.routes) {
       if (target === kind) {
         this.#targets.set(uid, now.object);
         const record = annotations[recordAnnotation(step)];
-        const wake = record === undefined ? undefined : wakeOf(record);
-        findings.wakes.push({ sleeper: { step, uid }, wake, version: fnv1a32(record ?? '') });
+        findings.wakes.push({
+          sleeper: { step, uid },
+          wake: record === undefined ? undefined : wakeOf(record),
+          version: record === undefined ? '' : digestOf(record),
+        });
       }
     }
-    const changed = changedConcerns(before?.concerns, now.concerns);
+    const changed = changedConcerns(before?.concerns ?? [], now.concerns);
     for (const { audience } of changed) {
       this.#tell(audience, now.object, cause, resourceVersion, findings);
     }
     findings.differences += changed.length > 0 ? 1 : 0;
   }
 
+  #referencesOf(kind: ResourceKind, object: WatchedObject): readonly string[] {
+    const references = this.#routing.references.filter(({ target }) => target === kind);
+    return references.length === 0
+      ? noReferences
+      : references.map(({ kind: named, path }) => `${named}/${textAt(object, path) ?? ''}`);
+  }
+
   /** @param version the deletion's own, where it was seen; else the object's last one stands for it */
   #forget(kind: ResourceKind, place: Place, version: string | undefined, findings: Findings): void {
-    const known = this.#shelf(kind).get(keyOf(place));
+    const known = this.#find(kind, place);
     if (known === undefined) {
       return;
     }
     const { object } = known;
-    this.#shelf(kind).delete(keyOf(place));
-    this.#targets.delete(object.uid);
-    for (const { audience } of known.concerns.values()) {
+    this.#remove(kind, object);
+    for (const { audience } of known.concerns) {
       const cause = audience.to === 'itself' ? 'deleted' : 'changed';
       this.#tell(audience, object, cause, version ?? object.resourceVersion, findings);
       if (audience.to === 'itself') {
@@ -200,46 +235,71 @@ export class KnownWorld {
   }
 
   #recipients(audience: Exclude<Audience, { to: 'itself' }>, about: Target): Target[] {
-    const shelf = this.#shelf(audience.kind);
+    const { namespace } = about;
     if (audience.to === 'owner') {
-      const owner = shelf.get(keyOf({ namespace: about.namespace, name: audience.name }));
+      const owner = this.#find(audience.kind, { namespace, name: audience.name });
       return owner === undefined ? [] : [owner.object];
     }
     const reference = `${about.kind}/${about.name}`;
-    return [...shelf.values()]
-      .filter(({ object, references }) => {
-        return object.namespace === about.namespace && references.includes(reference);
-      })
+    return [...this.#listed({ kind: audience.kind, namespace })]
+      .filter(({ references }) => references.includes(reference))
       .map(({ object }) => object);
   }
 
-  #shelf(kind: ResourceKind): Map<string, Known> {
-    let shelf = this.#known.get(kind);
-    if (shelf === undefined) {
-      shelf = new Map();
-      this.#known.set(kind, shelf);
+  #find(kind: ResourceKind, { namespace, name }: Place): Known | undefined {
+    return this.#known.get(kind)?.get(namespace)?.get(name);
+  }
+
+  *#listed({ kind, namespace }: ListScope): Generator<Known> {
+    const shelves = this.#known.get(kind);
+    if (namespace !== undefined) {
+      yield* shelves?.get(namespace)?.values() ?? [];
+      return;
     }
+    for (const shelf of shelves?.values() ?? []) {
+      yield* shelf.values();
+    }
+  }
+
+  #shelf(kind: ResourceKind, namespace: string): Map<string, Known> {
+    const shelves = this.#known.get(kind) ?? new Map<string, Map<string, Known>>();
+    this.#known.set(kind, shelves);
+    const shelf = shelves.get(namespace) ?? new Map<string, Known>();
+    shelves.set(namespace, shelf);
     return shelf;
+  }
+
+  #remove(kind: ResourceKind, { namespace, name, uid }: Target): void {
+    this.#targets.delete(uid);
+    const shelf = this.#shelf(kind, namespace);
+    shelf.delete(name);
+    if (shelf.size === 0) {
+      this.#known.get(kind)?.delete(namespace);
+    }
   }
 }
 
 /** Those that are new, gone or different. A member that moved is news to the target it left and to its new one. */
-function changedConcerns(
-  before: ReadonlyMap<string, Concern> | undefined,
-  now: ReadonlyMap<string, Concern>,
-): Concern[] {
-  const gone = [...(before ?? [])].filter(([key]) => !now.has(key));
-  const different = [...now].filter(([key, { digest }]) => before?.get(key)?.digest !== digest);
-  return [...gone, ...different].map(([, concern]) => concern);
+function changedConcerns(before: readonly Concern[], now: readonly Concern[]): readonly Concern[] {
+  const gone = before.filter((old) => !now.some(({ audience }) => isSame(audience, old.audience)));
+  const different = now.filter(
+    ({ audience, digest }) =>
+      before.find((old) => isSame(audience, old.audience))?.digest !== digest,
+  );
+  return [...gone, ...different];
 }
 
-function audienceKey(audience: Audience): string {
-  if (audience.to === 'itself') {
-    return audience.step;
+function isSame(one: Audience, other: Audience): boolean {
+  switch (one.to) {
+    case 'itself':
+      return other.to === 'itself' && one.step === other.step;
+    case 'owner':
+      return other.to === 'owner' && one.kind === other.kind && one.name === other.name;
+    case 'referrers':
+      return other.to === 'referrers' && one.kind === other.kind;
   }
-  return audience.to === 'owner' ? `${audience.kind}/${audience.name}` : `${audience.kind}/`;
 }
 
-function keyOf({ namespace, name }: Place): string {
-  return `${namespace}/${name}`;
+function scopeKey({ kind, namespace }: ListScope): string {
+  return `${kind}/${namespace ?? ''}`;
 }

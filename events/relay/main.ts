@@ -1,3 +1,6 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
 import { ConfigurationError, readConfig } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
@@ -5,12 +8,22 @@ import { connectKube } from '#shared/kube/http-connection.ts';
 import { accessFromKubeconfig, accessInCluster } from '#shared/kube/kubeconfig.ts';
 import { connectSqs, embeddedQueueUrlPrefix } from '#shared/queue/sqs.ts';
 import { type RelayConfig, relayConfigSchema } from './config.ts';
-import { startRelay } from './start.ts';
+import { type RelayOptions, startRelay } from './start.ts';
+
+// What the relay reads is garbage a moment later. Left alone V8 gives it twice the memory that it has use for: 110 MB
+// instead of 190 with 10,000 pods, as measured, for a fourth more of little processor time.
+setFlagsFromString('--optimize-for-size');
 
 /** How long a stop may go on sending, in milliseconds: well within a pod's usual 30 s of grace. */
 const stopGraceMs = 10_000;
 
-/** Runs the relay until SIGTERM or SIGINT; SIGHUP makes every target dirty once. */
+/** A Ctrl-C may come twice: from the terminal, and passed on by whatever started this process. */
+const samePressMs = 500;
+
+/**
+ * Runs the relay until SIGTERM or SIGINT; SIGHUP makes every target dirty once. A second signal does not wait for what is
+ * owed, nor gives the lease back: it exits with 1.
+ */
 async function main(): Promise<void> {
   const config = readConfig(relayConfigSchema);
   const logger = createLogger(config.MILLRACE_LOG_LEVEL, {
@@ -32,6 +45,7 @@ async function main(): Promise<void> {
     host: config.MILLRACE_RELAY_HOST ?? (config.KUBECONFIG === undefined ? '0.0.0.0' : '127.0.0.1'),
     port: config.MILLRACE_RELAY_PORT,
     logger,
+    ...leaseOf(config),
   });
 
   const stop = async (): Promise<void> => {
@@ -40,8 +54,18 @@ async function main(): Promise<void> {
     queues.close();
     process.exit(0);
   };
-  process.once('SIGTERM', () => void stop().catch(fail));
-  process.once('SIGINT', () => void stop().catch(fail));
+  let stoppedMs: number | undefined;
+  const onStopSignal = (): void => {
+    if (stoppedMs === undefined) {
+      stoppedMs = performance.now();
+      void stop().catch(fail);
+    } else if (performance.now() - stoppedMs > samePressMs) {
+      logger.warn('stopped at once, what was owed is not sent');
+      process.exit(1);
+    }
+  };
+  process.on('SIGTERM', onStopSignal);
+  process.on('SIGINT', onStopSignal);
   process.on('SIGHUP', () => relay.resync());
   relay.broken.catch(fail);
 
@@ -49,6 +73,15 @@ async function main(): Promise<void> {
   const announcement = { ready: true, url: relay.url };
   process.stdout.write(`${JSON.stringify(announcement)}\n`);
   process.send?.(announcement);
+}
+
+function leaseOf(config: RelayConfig): Pick<RelayOptions, 'lease'> {
+  const { MILLRACE_LEASE, MILLRACE_LEASE_SECONDS: durationSeconds } = config;
+  // The host's name is for people. A process that comes after this one on the same host must not pass for it.
+  const identity = `${hostname()}_${randomUUID()}`;
+  return MILLRACE_LEASE === undefined
+    ? {}
+    : { lease: { ...MILLRACE_LEASE, durationSeconds, identity } };
 }
 
 function openQueues(config: RelayConfig) {

@@ -3,7 +3,7 @@ import { describeError } from '#shared/kernel/errors.ts';
 import type { KubeConnection, KubeResponse } from '#shared/kube/connection.ts';
 import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import { type BackoffLimits, type Timers, backoffMs, pause } from './timers.ts';
-import { type WatchedObject, watchedObjectSchema } from './watched-object.ts';
+import { type WatchedObject, parseServed, readObject } from './watched-object.ts';
 
 /** What one reflector follows. */
 export interface ReflectedResource {
@@ -16,9 +16,22 @@ export interface ReflectedResource {
   readonly isMetadataOnly: boolean;
 }
 
+/** How a complete list came: inside a watch, or in pages. */
+export type ListMode = 'stream' | 'pages';
+
+/**
+ * Where what a reflector sees goes, object by object, so that no list is ever in memory as a whole.
+ *
+ * Between `began` and `completed` objects may also change and be removed. A list that is not completed ends with the
+ * next `began`, and says nothing about what was not in it.
+ */
 export interface ReflectorSink {
-  /** The complete list; what is not in it does not exist. */
-  replaced(objects: readonly WatchedObject[]): void;
+  /** A complete list begins. */
+  began(): void;
+  /** An object of the list. */
+  listed(object: WatchedObject): void;
+  /** What was neither listed nor changed since the list began does not exist. */
+  completed(how: ListMode): void;
   changed(object: WatchedObject): void;
   removed(object: WatchedObject): void;
 }
@@ -51,6 +64,10 @@ export interface ReflectorLimits {
   readonly backoff: BackoffLimits;
   /** Times in a row that the server answered a watch with nothing to go on from, after which everything is listed anew. */
   readonly refusalsBeforeList: number;
+  /** Streaming lists in a row that began and were never completed, after which lists are read in pages. */
+  readonly streamsBeforePages: number;
+  /** How long lists are read in pages before a streaming one is tried again. */
+  readonly pagesMs: number;
 }
 
 export const reflectorLimits: ReflectorLimits = {
@@ -60,7 +77,13 @@ export const reflectorLimits: ReflectorLimits = {
   silenceMs: 70_000,
   backoff: { baseMs: 200, limitMs: 5_000 },
   refusalsBeforeList: 5,
+  streamsBeforePages: 3,
+  // An API server learns to stream, or a proxy to let it through, when somebody changes it.
+  pagesMs: 3_600_000,
 };
+
+/** Marks the bookmark that ends a streaming list; see "Streaming lists" in the Kubernetes API concepts. */
+const initialEventsEnd = 'k8s.io/initial-events-end';
 
 /** A watch that ended by itself within this time, in milliseconds, and said nothing counts as a failure. */
 const shortestWatchMs = 1_000;
@@ -71,15 +94,17 @@ type Ending =
   /** The response ended as it should: go on from the last version. */
   | { readonly kind: 'ended' }
   | { readonly kind: 'silent' }
+  /** The server does not end a list inside a watch, or does not even begin one. */
+  | { readonly kind: 'unstreamed' }
   | { readonly kind: 'gone'; readonly where: 'list' | 'watch' | 'stream' }
   /** No answer, or it broke off: the place in the history is as good as before. */
   | { readonly kind: 'failed'; readonly why: string }
   /** The server answered, but not with what was asked for. */
   | { readonly kind: 'refused'; readonly why: string; readonly retryAfterSeconds?: number };
 
+/** What is left of a page once its objects have been handed on. */
 interface Page {
   readonly kind: 'page';
-  readonly items: readonly WatchedObject[];
   readonly resourceVersion: string;
   /** Names the next page; absent on the last. */
   readonly continue: string | undefined;
@@ -89,31 +114,52 @@ const listSchema = z.looseObject({
   metadata: z.looseObject({ resourceVersion: z.string().min(1), continue: z.string().optional() }),
   // A list of metadata without an object comes as null, as seen on Kubernetes 1.36.
   items: z
-    .array(watchedObjectSchema)
+    .array(z.unknown())
     .nullable()
     .transform((items) => items ?? []),
 });
 
-const eventSchema = z.discriminatedUnion('type', [
-  z.looseObject({ type: z.enum(['ADDED', 'MODIFIED', 'DELETED']), object: watchedObjectSchema }),
-  z.looseObject({
-    type: z.literal('BOOKMARK'),
-    object: z.looseObject({ metadata: z.looseObject({ resourceVersion: z.string().min(1) }) }),
-  }),
-  z.looseObject({
-    type: z.literal('ERROR'),
-    object: z.looseObject({
-      code: z.number().optional(),
-      message: z.string().optional(),
-      details: z.looseObject({ retryAfterSeconds: z.number().optional() }).optional(),
+const bookmarkSchema = z.object({
+  type: z.literal('BOOKMARK'),
+  object: z.object({
+    metadata: z.object({
+      resourceVersion: z.string().min(1),
+      annotations: z.record(z.string(), z.unknown()).optional(),
     }),
   }),
-]);
+});
+
+const errorSchema = z.object({
+  type: z.literal('ERROR'),
+  object: z.object({
+    code: z.number().optional(),
+    message: z.string().optional(),
+    details: z.object({ retryAfterSeconds: z.number().optional() }).optional(),
+  }),
+});
+
+const changeSchema = z.object({
+  type: z.enum(['ADDED', 'MODIFIED', 'DELETED']),
+  object: z.unknown(),
+});
+
+const eventSchema = z.discriminatedUnion('type', [changeSchema, bookmarkSchema, errorSchema]);
+
+type WatchEvent =
+  | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: WatchedObject }
+  | z.infer<typeof bookmarkSchema>
+  | z.infer<typeof errorSchema>;
+type Bookmark = z.infer<typeof bookmarkSchema>['object']['metadata'];
 
 /**
  * Follows one resource: a complete list, then every change after it, for ever. Nothing is missed: each doubt
  * (a refused place, a line that is no event, too many failures) ends in a new complete list, and a connection that
  * merely broke is taken up at the last version that was seen.
+ *
+ * The list comes inside the watch, one event per object up to a marked bookmark, and the same stream goes on with the
+ * changes: the server need not hold the list in memory, nor does the client. Where that is not served the list comes in
+ * pages. It shows in different ways: the request is refused (400 or 422), or the parameter is ignored, and then the
+ * mark never comes: instead of it there is a bookmark without it, the orderly end of the watch, or silence.
  */
 export class Reflector {
   readonly #resource: ReflectedResource;
@@ -125,6 +171,10 @@ export class Reflector {
   #version: string | undefined;
   #failures = 0;
   #refusals = 0;
+  /** Streaming lists that have begun since one was completed. */
+  #openLists = 0;
+  /** Until when lists are read in pages, on the monotonic clock. */
+  #pagesUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     resource: ReflectedResource,
@@ -143,10 +193,12 @@ export class Reflector {
   /** Runs until the signal aborts. Rejects only for a defect in the sink. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const ending =
-        this.#version === undefined
-          ? await this.#list(signal)
-          : await this.#watch(this.#version, signal);
+      if (this.#openLists >= this.#limits.streamsBeforePages) {
+        this.#turnToPages();
+      }
+      const isPaged =
+        this.#version === undefined && this.#ports.timers.monotonicMs() < this.#pagesUntilMs;
+      const ending = isPaged ? await this.#listPages(signal) : await this.#watch(signal);
       if (!signal.aborted) {
         await this.#settle(ending, signal);
       }
@@ -158,8 +210,14 @@ export class Reflector {
       case 'listed':
       case 'ended':
         return;
+      case 'unstreamed':
+        this.#turnToPages();
+        return;
       case 'silent':
         this.#report(ending);
+        if (this.#version === undefined) {
+          this.#turnToPages();
+        }
         return this.#wait(0, signal);
       case 'gone':
         this.#report(ending);
@@ -190,26 +248,29 @@ export class Reflector {
     }
   }
 
-  async #list(signal: AbortSignal): Promise<Ending> {
-    const objects: WatchedObject[] = [];
+  #turnToPages(): void {
+    this.#openLists = 0;
+    this.#pagesUntilMs = this.#ports.timers.monotonicMs() + this.#limits.pagesMs;
+  }
+
+  async #listPages(signal: AbortSignal): Promise<Ending> {
     let next: string | undefined;
     for (;;) {
-      const answer = await this.#page(next, signal);
-      if (answer.kind !== 'page') {
-        return answer;
+      const page = await this.#takePage(next, signal);
+      if (page.kind !== 'page') {
+        return page;
       }
-      this.#report({ kind: 'heard' });
-      objects.push(...answer.items);
-      next = answer.continue;
+      next = page.continue;
       if (next === undefined) {
-        this.#sink.replaced(objects);
-        this.#version = answer.resourceVersion;
+        this.#sink.completed('pages');
+        this.#version = page.resourceVersion;
         return { kind: 'listed' };
       }
     }
   }
 
-  async #page(next: string | undefined, signal: AbortSignal): Promise<Page | Ending> {
+  /** Reads one page and hands its objects on. The first page begins the list. */
+  async #takePage(next: string | undefined, signal: AbortSignal): Promise<Page | Ending> {
     let response: KubeResponse;
     try {
       response = await this.#ports.connection.request({
@@ -231,26 +292,33 @@ export class Reflector {
       return refusal(response, 'list');
     }
     const page = listSchema.safeParse(response.body);
-    if (!page.success) {
-      const where = page.error.issues[0]?.path.join('.') ?? '';
-      return refused(`the answer to a list has no known form at ${where || 'its root'}`);
+    const objects = (page.data?.items ?? []).flatMap((item) => readObject(item) ?? []);
+    if (!page.success || objects.length < page.data.items.length) {
+      return refused('the answer to a list has no known form');
     }
-    const { metadata, items } = page.data;
+    this.#report({ kind: 'heard' });
+    if (next === undefined) {
+      this.#sink.began();
+    }
+    for (const object of objects) {
+      this.#sink.listed(object);
+    }
+    const { metadata } = page.data;
     return {
       kind: 'page',
-      items,
       resourceVersion: metadata.resourceVersion,
       continue: metadata.continue === '' ? undefined : metadata.continue,
     };
   }
 
-  async #watch(version: string, signal: AbortSignal): Promise<Ending> {
+  /** Watches from the version that is known, or from a list that comes inside the watch. */
+  async #watch(signal: AbortSignal): Promise<Ending> {
     const silence = new AbortController();
     const watchdog = new Watchdog(this.#ports.timers, this.#limits.silenceMs, () =>
       silence.abort(),
     );
     try {
-      const response = await this.#openWatch(version, AbortSignal.any([signal, silence.signal]));
+      const response = await this.#openWatch(AbortSignal.any([signal, silence.signal]));
       const ending =
         'kind' in response ? response : await this.#follow(response.lines, () => watchdog.feed());
       return silence.signal.aborted ? { kind: 'silent' } : ending;
@@ -260,17 +328,21 @@ export class Reflector {
   }
 
   async #openWatch(
-    version: string,
     signal: AbortSignal,
   ): Promise<Ending | { readonly lines: AsyncIterable<string> }> {
+    const version = this.#version;
+    let response: Awaited<ReturnType<KubeConnection['stream']>>;
     try {
-      const response = await this.#ports.connection.stream({
+      response = await this.#ports.connection.stream({
         method: 'GET',
         path: pathOf(this.#resource),
         query: {
           ...this.#selector(),
           watch: '1',
-          resourceVersion: version,
+          // A list without a version is a consistent one: at least as new as the moment it was asked for.
+          ...(version === undefined
+            ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
+            : { resourceVersion: version }),
           allowWatchBookmarks: 'true',
           timeoutSeconds: String(
             Math.round(this.#limits.watchSeconds * (1 + this.#ports.random())),
@@ -279,15 +351,24 @@ export class Reflector {
         accept: this.#accept('PartialObjectMetadata'),
         signal,
       });
-      return response.status === 200 ? { lines: response.lines } : refusal(response, 'watch');
     } catch (error) {
       return failed(describeError(error));
     }
+    if (version !== undefined) {
+      return response.status === 200 ? { lines: response.lines } : refusal(response, 'watch');
+    }
+    if (response.status === 200) {
+      this.#openLists += 1;
+      this.#sink.began();
+      return { lines: response.lines };
+    }
+    const isUnknown = response.status === 400 || response.status === 422;
+    return isUnknown ? { kind: 'unstreamed' } : refusal(response, 'list');
   }
 
   async #follow(lines: AsyncIterable<string>, feedWatchdog: () => void): Promise<Ending> {
     const { timers } = this.#ports;
-    const startedAt = timers.now();
+    const startedMs = timers.monotonicMs();
     const iterator = lines[Symbol.asyncIterator]();
     try {
       for (let isHeard = false; ; isHeard = true) {
@@ -297,7 +378,10 @@ export class Reflector {
           return next;
         }
         if (next.done === true) {
-          return isHeard || timers.now() - startedAt >= shortestWatchMs
+          if (this.#version === undefined) {
+            return { kind: 'unstreamed' };
+          }
+          return isHeard || timers.monotonicMs() - startedMs >= shortestWatchMs
             ? { kind: 'ended' }
             : refused('the watch ended at once');
         }
@@ -308,7 +392,8 @@ export class Reflector {
         }
       }
     } finally {
-      await iterator.return?.();
+      // How the watch ended is decided. That the connection broke in the meantime is no news any more.
+      await iterator.return?.().catch(() => {});
     }
   }
 
@@ -319,21 +404,52 @@ export class Reflector {
       return refused('a line of the watch is no event');
     }
     this.#report({ kind: 'heard' });
-    if (event.type === 'ERROR') {
-      const { code, message, details } = event.object;
-      return code === 410
-        ? { kind: 'gone', where: 'stream' }
-        : refused(message ?? 'the watch reports an error', details?.retryAfterSeconds);
+    const isListing = this.#version === undefined;
+    switch (event.type) {
+      case 'ERROR': {
+        const { code, message, details } = event.object;
+        return code === 410
+          ? { kind: 'gone', where: 'stream' }
+          : refused(message ?? 'the watch reports an error', details?.retryAfterSeconds);
+      }
+      case 'BOOKMARK':
+        if (isListing) {
+          return this.#endList(event.object.metadata);
+        }
+        break;
+      case 'DELETED':
+        this.#sink.removed(event.object);
+        break;
+      case 'ADDED':
+      case 'MODIFIED':
+        if (isListing && event.type === 'ADDED') {
+          this.#sink.listed(event.object);
+        } else {
+          this.#sink.changed(event.object);
+        }
     }
-    if (event.type === 'DELETED') {
-      this.#sink.removed(event.object);
-    } else if (event.type !== 'BOOKMARK') {
-      this.#sink.changed(event.object);
+    // The objects of a list come in no order of versions, so none of them is a place to go on from.
+    if (!isListing) {
+      this.#moveTo(event.object.metadata.resourceVersion);
     }
-    this.#version = event.object.metadata.resourceVersion;
+    return undefined;
+  }
+
+  /** The first bookmark of a streaming list is the one that ends it; another one shows that nobody will end it. */
+  #endList({ resourceVersion, annotations }: Bookmark): Ending | undefined {
+    if (annotations?.[initialEventsEnd] !== 'true') {
+      return { kind: 'unstreamed' };
+    }
+    this.#openLists = 0;
+    this.#sink.completed('stream');
+    this.#moveTo(resourceVersion);
+    return undefined;
+  }
+
+  #moveTo(version: string): void {
+    this.#version = version;
     this.#failures = 0;
     this.#refusals = 0;
-    return undefined;
   }
 
   #selector(): Record<string, string> {
@@ -373,13 +489,20 @@ class Watchdog {
   }
 }
 
-function parseEvent(line: string): z.infer<typeof eventSchema> | undefined {
+/** The event in a line, or `undefined` where there is none. */
+function parseEvent(line: string): WatchEvent | undefined {
+  let body: unknown;
   try {
-    const parsed = eventSchema.safeParse(JSON.parse(line));
-    return parsed.success ? parsed.data : undefined;
+    body = parseServed(line);
   } catch {
     return undefined;
   }
+  const event = eventSchema.safeParse(body).data;
+  if (event?.type === 'BOOKMARK' || event?.type === 'ERROR') {
+    return event;
+  }
+  const object = readObject(event?.object);
+  return event === undefined || object === undefined ? undefined : { type: event.type, object };
 }
 
 function pathOf({ kind, namespace }: ReflectedResource): string {

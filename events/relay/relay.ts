@@ -1,12 +1,12 @@
 import { type Routing, routing as everyRoute, watchedKinds } from '#events/routes.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import { type Instant, secondsBetween } from '#shared/kernel/instant.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
 import type { QueueSender } from '#shared/queue/queue.ts';
 import { DirtySet, type Mark } from './dirty-set.ts';
 import { type Findings, KnownWorld } from './known-world.ts';
-import type { ReflectedResource, ReflectorNews, ReflectorSink } from './reflector.ts';
+import type { ListMode, ReflectedResource, ReflectorNews, ReflectorSink } from './reflector.ts';
 import { Sender, type SenderLimits, type SenderNews, senderLimits } from './sender.ts';
 import type { Timers } from './timers.ts';
 import { Wakes } from './wakes.ts';
@@ -36,10 +36,13 @@ export type RelayNews =
   | {
       readonly kind: 'listed';
       readonly resource: ReflectedResource;
+      readonly how: ListMode;
       readonly objects: number;
       readonly gaps: number;
     }
   | { readonly kind: 'sender'; readonly news: SenderNews }
+  /** A target hints too often: its next hint is held back. */
+  | { readonly kind: 'slowed'; readonly mark: Mark }
   | { readonly kind: 'woke'; readonly step: StepName }
   | { readonly kind: 'resync'; readonly duties: number };
 
@@ -53,6 +56,8 @@ export interface RelayParts {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly report: (news: RelayNews) => void;
+  /** Whether this relay is the one that sends; always when absent. Each change is told by {@link Relay.leadershipChanged}. */
+  readonly isLeading?: () => boolean;
   readonly routing?: Routing;
   readonly limits?: RelayLimits;
 }
@@ -61,15 +66,15 @@ export interface RelayParts {
 export interface Hearing {
   readonly resource: ReflectedResource;
   readonly isListed: boolean;
-  /** When the API server last said anything about it; when the relay was made if it never did. */
-  readonly lastHeard: Instant;
+  /** When the API server last said anything about it, on the monotonic clock; when the relay was made if it never did. */
+  readonly lastHeardMs: number;
 }
 
 /** The same while it is kept. */
 interface OpenHearing {
   readonly resource: ReflectedResource;
   isListed: boolean;
-  lastHeard: Instant;
+  lastHeardMs: number;
 }
 
 /** The longest the wake timer sleeps, in milliseconds, so that a wall clock that was set is noticed. */
@@ -83,12 +88,15 @@ export class Relay {
   readonly #parts: RelayParts;
   readonly #limits: RelayLimits;
   readonly #world: KnownWorld;
-  readonly #dirty = new DirtySet();
+  readonly #dirty: DirtySet;
   readonly #wakes = new Wakes();
   readonly #sender: Sender;
   readonly #steps: readonly StepName[];
   readonly #hearings: readonly OpenHearing[];
-  #cancelWake: (() => void) | undefined;
+  /** When the wake timer runs out: the wall clock's time, and how to stop it. */
+  #nextWake: { readonly due: Instant; readonly cancel: () => void } | undefined;
+  /** When everything was last made dirty by this relay, on the monotonic clock. */
+  #resyncedMs: number;
   #cancelResync: (() => void) | undefined;
 
   constructor(parts: RelayParts) {
@@ -97,18 +105,25 @@ export class Relay {
     this.#limits = limits;
     this.#world = new KnownWorld(routing);
     this.#steps = [...new Set(routing.routes.map((route) => route.step))];
+    this.#dirty = new DirtySet({
+      timers,
+      pace: limits.sender.pace,
+      onHeld: ({ mark }) => report({ kind: 'slowed', mark }),
+    });
     this.#sender = new Sender({
       ...parts,
       dirty: this.#dirty,
       steps: this.#steps,
       limits: limits.sender,
+      isLeading: () => this.isLeading,
       report: (news) => report({ kind: 'sender', news }),
     });
     this.#hearings = resourcesOf(routing, parts.namespaces).map((resource) => ({
       resource,
       isListed: false,
-      lastHeard: timers.now(),
+      lastHeardMs: timers.monotonicMs(),
     }));
+    this.#resyncedMs = timers.monotonicMs();
     this.#sleepUntilResync();
   }
 
@@ -123,40 +138,67 @@ export class Relay {
       sink: this.#sinkOf(hearing),
       report: (news) => {
         if (news.kind === 'heard') {
-          hearing.lastHeard = this.#parts.timers.now();
+          hearing.lastHeardMs = this.#parts.timers.monotonicMs();
         }
         this.#parts.report({ kind: 'reflector', resource: hearing.resource, news });
       },
     }));
   }
 
+  /** Whether this relay is the one that sends, at this moment. */
+  get isLeading(): boolean {
+    return this.#parts.isLeading?.() ?? true;
+  }
+
+  /**
+   * Another relay took over, or this one did.
+   *
+   * A relay that begins to lead knows nothing of what the one before has sent, so it kept every mark since it last led
+   * itself, or since its own first lists, which mark every target: each look that anybody may still be owed is in the
+   * dirty set. Beyond that everything is made dirty only if that is due anyhow, however often the lead changes hands.
+   */
+  leadershipChanged(): void {
+    if (this.isLeading) {
+      this.#dirty.oweFromNow();
+      if (this.#parts.timers.monotonicMs() - this.#resyncedMs >= this.#limits.resyncMs) {
+        this.resync();
+      }
+    }
+    this.#sender.notice();
+  }
+
   /** Every target is dirty once, for every step. Needed because changes in etcd or of permissions emit no event. */
   resync(): void {
     const duties = this.#world.duties();
     const token = String(this.#parts.timers.now());
+    this.#resyncedMs = this.#parts.timers.monotonicMs();
     this.#mark(duties.map((duty) => ({ ...duty, cause: 'resync', token })));
     this.#parts.report({ kind: 'resync', duties: duties.length });
     this.#sleepUntilResync();
   }
 
-  /** Stops the clocks and sends what is owed, for at most so long. Reflectors are to be stopped before. */
+  /**
+   * Stops the clocks and sends what is owed, also what is held back, for at most so long. Resolves with whether all was
+   * sent. Reflectors are to be stopped before.
+   */
   async stop(graceMs: number): Promise<boolean> {
-    this.#cancelWake?.();
+    this.#nextWake?.cancel();
     this.#cancelResync?.();
     return this.#sender.drain(graceMs);
   }
 
   /** Problems that make it unfit to be relied on; empty when ready. */
   notReady(): string[] {
-    const now = this.#parts.timers.now();
-    return this.#hearings.flatMap(({ resource, isListed, lastHeard }) => {
+    const nowMs = this.#parts.timers.monotonicMs();
+    return this.#hearings.flatMap(({ resource, isListed, lastHeardMs }) => {
       const name = `${resource.kind} in ${resource.namespace ?? 'all namespaces'}`;
       if (!isListed) {
         return [`${name}: not listed yet`];
       }
-      return now - lastHeard < this.#limits.readyMs
+      const silentMs = nowMs - lastHeardMs;
+      return silentMs < this.#limits.readyMs
         ? []
-        : [`${name}: heard nothing for ${Math.round(secondsBetween(lastHeard, now))} s`];
+        : [`${name}: heard nothing for ${Math.round(silentMs / 1000)} s`];
     });
   }
 
@@ -164,19 +206,21 @@ export class Relay {
     return this.#hearings;
   }
 
-  /** Numbers for metrics. */
+  /** Numbers for metrics. A relay that stands by keeps dirty entries, but owes none of them. */
   state(): {
     readonly dirty: ReadonlyMap<StepName, number>;
+    readonly held: ReadonlyMap<StepName, number>;
     readonly oldestUnsentSeconds: number;
     readonly wakes: number;
     readonly objects: ReadonlyMap<ResourceKind, number>;
   } {
-    const oldest = this.#dirty.oldest();
+    const nowMs = this.#parts.timers.monotonicMs();
+    const oldestMs = this.isLeading ? this.#dirty.oldestMs() : undefined;
     const kinds = new Set(this.#hearings.map(({ resource }) => resource.kind));
     return {
       dirty: new Map(this.#steps.map((step) => [step, this.#dirty.size(step)])),
-      oldestUnsentSeconds:
-        oldest === undefined ? 0 : Math.max(0, secondsBetween(oldest, this.#parts.timers.now())),
+      held: new Map(this.#steps.map((step) => [step, this.#dirty.heldSize(step)])),
+      oldestUnsentSeconds: (nowMs - (oldestMs ?? nowMs)) / 1000,
       wakes: this.#wakes.size,
       objects: new Map([...kinds].map((kind) => [kind, this.#world.count(kind)])),
     };
@@ -198,14 +242,23 @@ export class Relay {
   #sinkOf(hearing: OpenHearing): ReflectorSink {
     const { resource } = hearing;
     const { kind, namespace } = resource;
+    // What a list that broke off has told of is known by the time the next one is complete.
+    let gaps = 0;
     return {
-      replaced: (objects) => {
-        const cause = hearing.isListed ? 'changed' : 'resync';
-        const findings = this.#world.replace(kind, namespace, objects, cause);
-        const gaps = hearing.isListed ? findings.differences : 0;
+      began: () => this.#world.begin(resource),
+      listed: (object) => {
+        const findings = this.#world.see(kind, object, hearing.isListed ? 'changed' : 'resync');
+        gaps += hearing.isListed ? findings.differences : 0;
+        this.#take(findings);
+      },
+      completed: (how) => {
+        const findings = this.#world.complete(resource);
+        gaps += hearing.isListed ? findings.differences : 0;
         hearing.isListed = true;
         this.#take(findings);
-        this.#parts.report({ kind: 'listed', resource, objects: objects.length, gaps });
+        const objects = this.#world.count(kind, namespace);
+        this.#parts.report({ kind: 'listed', resource, how, objects, gaps });
+        gaps = 0;
       },
       changed: (object) => this.#take(this.#world.see(kind, object)),
       removed: (object) => this.#take(this.#world.lose(kind, object)),
@@ -222,24 +275,32 @@ export class Relay {
   }
 
   #mark(marks: readonly Mark[]): void {
-    const now = this.#parts.timers.now();
+    if (marks.length === 0) {
+      return;
+    }
     for (const mark of marks) {
-      this.#dirty.mark(mark, now);
+      this.#dirty.mark(mark);
     }
     this.#sender.notice();
   }
 
+  /** Sets the timer for the next wake, unless it is set for that already: most events move none. */
   #sleepUntilWake(): void {
-    this.#cancelWake?.();
-    this.#cancelWake = undefined;
     const due = this.#wakes.nextDue();
+    if (due === this.#nextWake?.due) {
+      return;
+    }
+    this.#nextWake?.cancel();
+    this.#nextWake = undefined;
     if (due !== undefined) {
-      const delayMs = Math.min(longestWakeSleepMs, Math.max(0, due - this.#parts.timers.now()));
-      this.#cancelWake = this.#parts.timers.after(delayMs, () => this.#wake());
+      const { timers } = this.#parts;
+      const delayMs = Math.min(longestWakeSleepMs, Math.max(0, due - timers.now()));
+      this.#nextWake = { due, cancel: timers.after(delayMs, () => this.#wake()) };
     }
   }
 
   #wake(): void {
+    this.#nextWake = undefined;
     const fired = this.#wakes.fire(this.#parts.timers.now());
     const marks = fired.flatMap(({ step, uid, due }): Mark[] => {
       const target = this.#world.target(uid);
@@ -255,7 +316,18 @@ export class Relay {
   #sleepUntilResync(): void {
     this.#cancelResync?.();
     const delayMs = this.#limits.resyncMs * (1 - this.#parts.random() / 5);
-    this.#cancelResync = this.#parts.timers.after(delayMs, () => this.resync());
+    this.#cancelResync = this.#parts.timers.after(delayMs, () => this.#resyncIfLeading());
+  }
+
+  /** A relay that stands by has everything dirty as it is. What it does instead keeps its memory bounded by objects. */
+  #resyncIfLeading(): void {
+    if (this.isLeading) {
+      this.resync();
+      return;
+    }
+    // Targets come and go for as long as another one leads, which had all this time to tell of their end.
+    this.#dirty.forgetDeleted(this.#limits.resyncMs);
+    this.#sleepUntilResync();
   }
 }
 

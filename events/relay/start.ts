@@ -1,7 +1,9 @@
 import { collectDefaultMetrics } from 'prom-client';
 import type { Logger } from '#shared/kernel/logger.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
-import { createRelayMetrics } from './metrics.ts';
+import { type LeaseName, leaseOnServer } from './lease-store.ts';
+import { Candidate, type LeaseNews, leaseLimitsOf } from './lease.ts';
+import { type RelayMetrics, createRelayMetrics } from './metrics.ts';
 import { Reflector, type ReflectorLimits, reflectorLimits } from './reflector.ts';
 import { Relay, type RelayNews, type RelayParts } from './relay.ts';
 import { serveRelay } from './server.ts';
@@ -11,13 +13,21 @@ export interface RelayOptions extends Pick<
   RelayParts,
   'clusterId' | 'stage' | 'namespaces' | 'queues' | 'limits'
 > {
-  /** Called once per watched resource: each watch holds a socket for as long as the relay runs. */
+  /** Called once per watched resource, each of which holds a socket for as long as the relay runs, and for the lease. */
   connect(): KubeConnection;
   readonly host: string;
   /** 0 takes a free one. */
   readonly port: number;
   readonly logger: Logger;
+  /** Agreed on with other relays: who holds it sends. Without one this relay always sends. */
+  readonly lease?: RelayLease;
   readonly reflectorLimits?: ReflectorLimits;
+}
+
+export interface RelayLease extends LeaseName {
+  readonly durationSeconds: number;
+  /** Of this process; no other one ever has it. */
+  readonly identity: string;
 }
 
 export interface RunningRelay {
@@ -28,7 +38,7 @@ export interface RunningRelay {
   /** Rejects when a part of it broke in a way that only a new process can mend. */
   readonly broken: Promise<never>;
   resync(): void;
-  /** Stops watching, sends what is owed for at most so long, closes. Resolves with whether all was sent. */
+  /** Stops watching, sends what is owed for at most so long, gives the lease back. Resolves with whether all was sent. */
   stop(graceMs: number): Promise<boolean>;
 }
 
@@ -37,10 +47,15 @@ export async function startRelay(options: RelayOptions): Promise<RunningRelay> {
   const { logger } = options;
   const metrics = createRelayMetrics(systemTimers);
   const ready = Promise.withResolvers<void>();
+  const candidacy =
+    options.lease === undefined
+      ? undefined
+      : competeFor(options.lease, options, metrics, () => relay.leadershipChanged());
   const relay: Relay = new Relay({
     ...options,
     timers: systemTimers,
     random: Math.random,
+    isLeading: () => candidacy?.isLeading ?? true,
     report(news) {
       metrics.count(news);
       logNews(logger, news);
@@ -52,6 +67,7 @@ export async function startRelay(options: RelayOptions): Promise<RunningRelay> {
   metrics.observe(relay);
   collectDefaultMetrics({ register: metrics.registry });
   const server = await serveRelay(relay, metrics.registry, options);
+  candidacy?.start();
   const stopping = new AbortController();
   const connections: KubeConnection[] = [];
   const reflectors = relay.sources.map(async ({ resource, sink, report }) => {
@@ -72,6 +88,8 @@ export async function startRelay(options: RelayOptions): Promise<RunningRelay> {
       stopping.abort();
       await Promise.allSettled(reflectors);
       const isAllSent = await relay.stop(graceMs);
+      // Only now: what is owed has to be sent under the lease.
+      await candidacy?.end();
       for (const connection of connections) {
         connection.close();
       }
@@ -79,6 +97,66 @@ export async function startRelay(options: RelayOptions): Promise<RunningRelay> {
       return isAllSent;
     },
   };
+}
+
+interface Candidacy {
+  readonly isLeading: boolean;
+  start(): void;
+  /** Lets another one lead. */
+  end(): Promise<void>;
+}
+
+/** @param onChange called whenever this relay begins or ceases to lead */
+function competeFor(
+  lease: RelayLease,
+  options: RelayOptions,
+  metrics: RelayMetrics,
+  onChange: () => void,
+): Candidacy {
+  const limits = leaseLimitsOf(lease.durationSeconds);
+  const connection = options.connect();
+  const candidate = new Candidate({
+    store: leaseOnServer(connection, lease, limits.requestTimeoutMs),
+    timers: systemTimers,
+    random: Math.random,
+    identity: lease.identity,
+    limits,
+    report(news) {
+      metrics.countLease(news);
+      logLease(options.logger, lease, news);
+      if (news.kind !== 'failed') {
+        onChange();
+      }
+    },
+  });
+  const ending = new AbortController();
+  let running: Promise<void> | undefined;
+  return {
+    get isLeading() {
+      return candidate.isLeading;
+    },
+    start() {
+      running = candidate.run(ending.signal);
+    },
+    async end() {
+      ending.abort();
+      await running;
+      await candidate.release();
+      connection.close();
+    },
+  };
+}
+
+function logLease(logger: Logger, { namespace, name }: LeaseName, news: LeaseNews): void {
+  const lease = `${namespace}/${name}`;
+  switch (news.kind) {
+    case 'leading':
+      return logger.info({ lease }, 'leading');
+    case 'standby':
+      return logger.info({ lease, holder: news.holder }, 'standing by');
+    case 'failed':
+      return logger.warn({ lease, why: news.why }, 'lease cannot be had');
+  }
 }
 
 function logNews(logger: Logger, news: RelayNews): void {
@@ -93,6 +171,11 @@ function logNews(logger: Logger, news: RelayNews): void {
       return logSender(logger, news);
     case 'woke':
       return logger.debug({ step: news.step }, 'wake is due');
+    case 'slowed': {
+      const { step, target } = news.mark;
+      const { kind, namespace, name, uid } = target;
+      return logger.debug({ step, kind, namespace, name, uid }, 'target hints too often');
+    }
     case 'resync':
       return logger.info({ hints: news.duties }, 'resync');
   }

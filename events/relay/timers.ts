@@ -2,8 +2,10 @@ import { type Instant, wallClock } from '#shared/kernel/instant.ts';
 
 /** Time as the relay sees it; handed in, so that a simulation can run it at any speed. */
 export interface Timers {
-  /** The wall clock. */
+  /** The wall clock, for what other processes read. It can be set: an age is never measured with it. */
   now(): Instant;
+  /** Milliseconds since some moment, by a clock that nobody can set and that goes on while the process is stopped. */
+  monotonicMs(): number;
   /** Runs once, after so many milliseconds, whatever the wall clock does meanwhile. Calling the result cancels. */
   after(delayMs: number, run: () => void): () => void;
 }
@@ -13,6 +15,7 @@ const longestDelayMs = 2 ** 31 - 1;
 
 export const systemTimers: Timers = {
   now: wallClock,
+  monotonicMs: () => performance.now(),
   after(delayMs, run) {
     const timer = setTimeout(run, Math.min(Math.max(0, delayMs), longestDelayMs));
     return () => clearTimeout(timer);

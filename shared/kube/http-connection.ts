@@ -1,6 +1,5 @@
 import http from 'node:http';
 import https from 'node:https';
-import { createInterface } from 'node:readline';
 import type { KubeAccess, KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
 
 /** How long a plain request may take, in milliseconds, when it does not say. */
@@ -8,6 +7,14 @@ const defaultTimeoutMs = 10_000;
 
 /** The longest answer that is read into memory, in bytes: 3 MiB pages of 500 objects are usual, 64 MiB is a mistake. */
 const maxBodyBytes = 64 * 1024 * 1024;
+
+/**
+ * The longest line of a watch, in bytes. etcd takes requests of 1.5 MiB (its `--max-request-bytes`), and an object is
+ * seldom twice as long in JSON.
+ */
+const maxLineBytes = 16 * 1024 * 1024;
+
+const newline = 0x0a;
 
 /** Connections kept per API server; a handler looks at few things at a time. */
 const maxSockets = 32;
@@ -140,36 +147,40 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** Lines of a response as they come. A connection that breaks ends in an error, never in a quiet end. */
+/**
+ * Lines of a response as they come, without their ends. The response is read no faster than its lines are taken. A
+ * connection that breaks ends in an error, never in a quiet end; what had come of a line by then is no line.
+ */
 async function* linesOf(response: http.IncomingMessage): AsyncGenerator<string> {
-  const reader = createInterface({ input: response, crlfDelay: Infinity });
-  const broken = new Promise<never>((_, reject) => {
-    response.once('error', reject);
-    response.once('close', () => {
-      if (!response.complete) {
-        reject(new Error('the connection closed in the middle of the stream'));
-      }
-    });
-  });
-  broken.catch(() => {
-    // Raised to the reader below; here only so that it is never unhandled when nobody reads any more.
-  });
-  const iterator = reader[Symbol.asyncIterator]();
-  try {
-    for (;;) {
-      const next = await Promise.race([iterator.next(), broken]);
-      if (next.done === true) {
-        if (!response.complete) {
-          await broken;
-        }
-        return;
-      }
-      yield next.value;
+  // A line is cut out as bytes, so that no character is ever decoded in halves.
+  let pieces: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    let start = 0;
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+      yield lineOf(pieces, chunk.subarray(start, end));
+      pieces = [];
+      length = 0;
+      start = end + 1;
     }
-  } finally {
-    reader.close();
-    response.destroy();
+    if (start < chunk.length) {
+      pieces.push(chunk.subarray(start));
+      length += chunk.length - start;
+    }
+    if (length > maxLineBytes) {
+      throw new Error(`a line of the stream is longer than ${maxLineBytes} bytes`);
+    }
   }
+  if (!response.complete) {
+    throw new Error('the connection closed in the middle of the stream');
+  }
+  if (length > 0) {
+    yield lineOf(pieces, Buffer.alloc(0));
+  }
+}
+
+function lineOf(pieces: readonly Buffer[], last: Buffer): string {
+  return (pieces.length === 0 ? last : Buffer.concat([...pieces, last])).toString('utf8');
 }
 
 async function* noLines(): AsyncGenerator<string> {

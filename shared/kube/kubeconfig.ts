@@ -1,82 +1,180 @@
 import { readFile } from 'node:fs/promises';
 import type { RequestOptions } from 'node:https';
-import type { Cluster, KubeConfig } from '@kubernetes/client-node';
+import { isIPv6 } from 'node:net';
+import { dirname, join, resolve } from 'node:path';
+import * as z from 'zod';
+import { readConfig } from '#shared/kernel/config.ts';
 import type { KubeAccess, KubeCredentials } from './connection.ts';
+import type { KubeconfigUser } from './kubeconfig-file.ts';
+
+/** Where a pod finds its service account, see "Accessing the Kubernetes API from a Pod" in the Kubernetes documentation. */
+const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/**
+ * How old what was read of a file may be, in milliseconds. The kubelet renews a token after four fifths of its life, which
+ * has ten minutes at least (TokenRequest API), so a new one is there two minutes before the old one ends.
+ */
+const rereadMs = 60_000;
+
+/** The fields that change who asks, or whom, and are not obeyed. */
+const unsupportedClusterFields = ['insecure-skip-tls-verify', 'tls-server-name', 'proxy-url'];
+const unsupportedUserFields = [
+  'as',
+  'as-uid',
+  'as-groups',
+  'as-user-extra',
+  'username',
+  'password',
+];
 
 /**
  * Reads a kubeconfig. For tools and the relay only, never for handlers: signing in may run the program it names.
  *
+ * Tokens and certificates are read here, and the Kubernetes client library is loaded only for a user who signs in
+ * through a program or a provider: it costs a process that runs for ever 85 MB of memory, as measured.
+ *
  * Throws where the context does not exist or asks for something this client does not do; what it would do instead
- * (skip the server's certificate, act as somebody else) must not happen silently.
+ * (skip the server's certificate, act as somebody else) must not happen silently. No message repeats a secret.
  *
  * @param context the context's name; the file's current one when absent
  */
 export async function accessFromKubeconfig(path: string, context?: string): Promise<KubeAccess> {
-  const { KubeConfig } = await import('@kubernetes/client-node');
-  const config = new KubeConfig();
-  config.loadFromFile(path);
-  if (context !== undefined) {
-    config.setCurrentContext(context);
-  }
-  return accessOf(config, path);
-}
-
-/** The service account of the pod this process runs in. Its token is read again as the kubelet renews it. */
-export async function accessInCluster(): Promise<KubeAccess> {
-  const { KubeConfig } = await import('@kubernetes/client-node');
-  const config = new KubeConfig();
-  config.loadFromCluster();
-  return accessOf(config, 'the service account');
-}
-
-async function accessOf(config: KubeConfig, origin: string): Promise<KubeAccess> {
-  const cluster = config.getCurrentCluster();
-  const user = config.getCurrentUser();
-  const context = config.getCurrentContext();
-  if (cluster === null || user === null) {
-    throw new Error(
-      `${origin}: the context ${JSON.stringify(context)} names no known cluster and user`,
-    );
-  }
-  const unsupported = Object.entries({
-    'insecure-skip-tls-verify': cluster.skipTLSVerify,
-    'tls-server-name': cluster.tlsServerName !== undefined,
-    'proxy-url': cluster.proxyUrl !== undefined,
-    as: user.impersonateUser !== undefined,
-    username: user.username !== undefined,
-  }).flatMap(([field, isSet]) => (isSet ? [field] : []));
+  // Lazily, because the process that runs in a pod for ever reads none.
+  const { readContext } = await import('./kubeconfig-file.ts');
+  const { name, cluster, user } = await readContext(path, context);
+  const unsupported = [
+    ...unsupportedClusterFields.filter((field) => isSet(cluster[field])),
+    ...unsupportedUserFields.filter((field) => isSet(user[field])),
+  ];
   if (unsupported.length > 0) {
     throw new Error(
-      `${origin}: the context ${context} uses ${unsupported.join(', ')}, which is not supported`,
+      `${path}: the context ${name} uses ${unsupported.join(', ')}, which is not supported`,
     );
   }
-  const ca = await authorityOf(cluster);
+  const root = dirname(resolve(path));
+  const ca = await readPem(
+    root,
+    cluster['certificate-authority-data'],
+    cluster['certificate-authority'],
+  );
   return {
-    server: cluster.server,
+    server: cluster.server.replace(/\/$/, ''),
     ...(ca === undefined ? {} : { ca }),
-    credentials: () => signIn(config),
+    credentials:
+      isSet(user.exec) || isSet(user['auth-provider'])
+        ? libraryCredentials(path, name)
+        : plainCredentials(root, user),
   };
 }
 
-async function authorityOf({ caFile, caData }: Cluster): Promise<string | undefined> {
-  if (caFile !== undefined) {
-    return readFile(caFile, 'utf8');
-  }
-  return caData === undefined ? undefined : Buffer.from(caData, 'base64').toString('utf8');
+/**
+ * The service account of the pod this process runs in. Its token is read again as the kubelet renews it.
+ *
+ * Throws a ConfigurationError outside of a pod.
+ *
+ * @param folder where the account's files are
+ */
+export async function accessInCluster(folder = serviceAccountFolder): Promise<KubeAccess> {
+  const place = readConfig(
+    z.object({
+      KUBERNETES_SERVICE_HOST: z.string('is missing: this process runs in no pod'),
+      KUBERNETES_SERVICE_PORT: z.string().default('443'),
+    }),
+  );
+  const host = place.KUBERNETES_SERVICE_HOST;
+  return {
+    server: `https://${isIPv6(host) ? `[${host}]` : host}:${place.KUBERNETES_SERVICE_PORT}`,
+    ca: await readFile(join(folder, 'ca.crt'), 'utf8'),
+    credentials: plainCredentials(folder, { tokenFile: 'token' }),
+  };
 }
 
-/** Lets the library do what the kubeconfig says: read files, run a program, renew a token. It caches what it got. */
-async function signIn(config: KubeConfig): Promise<KubeCredentials> {
-  const options: RequestOptions = {};
-  await config.applyToHTTPSOptions(options);
-  const header = new Headers(options.headers as Record<string, string> | undefined).get(
-    'authorization',
+/** False and the empty string are how these fields say that they are not set. */
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== false && value !== '';
+}
+
+/** Data in the kubeconfig itself goes before the file it names, as in client-go. */
+async function readPem(
+  root: string,
+  data: string | null | undefined,
+  file: string | null | undefined,
+): Promise<string | undefined> {
+  if (isSet(data)) {
+    return Buffer.from(data ?? '', 'base64').toString('utf8');
+  }
+  return isSet(file) ? readFile(resolve(root, file ?? ''), 'utf8') : undefined;
+}
+
+/**
+ * Tokens and certificates as they stand in a kubeconfig and in the files it names. Asked before every request, so files
+ * are read once a minute. One that cannot be read again leaves what was read last in force, as in client-go: it may
+ * still be valid, and the API server says so if not.
+ */
+function plainCredentials(root: string, user: KubeconfigUser): () => Promise<KubeCredentials> {
+  let last: KubeCredentials | undefined;
+  let readAtMs = Number.NEGATIVE_INFINITY;
+  let reading: Promise<KubeCredentials> | undefined;
+  const isOfFiles = ['tokenFile', 'client-certificate', 'client-key'].some((field) =>
+    isSet(user[field]),
   );
-  const token = header?.replace(/^Bearer\s+/i, '').trim();
+  const reread = async (): Promise<KubeCredentials> => {
+    try {
+      last = await readCredentials(root, user);
+    } catch (error) {
+      if (last === undefined) {
+        throw error;
+      }
+    } finally {
+      reading = undefined;
+    }
+    readAtMs = performance.now();
+    return last;
+  };
+  return async () => {
+    if (last !== undefined && (!isOfFiles || performance.now() - readAtMs < rereadMs)) {
+      return last;
+    }
+    return (reading ??= reread());
+  };
+}
+
+async function readCredentials(root: string, user: KubeconfigUser): Promise<KubeCredentials> {
+  const [certificate, key, token] = await Promise.all([
+    readPem(root, user['client-certificate-data'], user['client-certificate']),
+    readPem(root, user['client-key-data'], user['client-key']),
+    isSet(user.tokenFile) ? readFile(resolve(root, user.tokenFile ?? ''), 'utf8') : user.token,
+  ]);
   return {
-    ...(options.cert === undefined ? {} : { certificate: textOf(options.cert) }),
-    ...(options.key === undefined ? {} : { key: textOf(options.key) }),
-    ...(token === undefined || token === '' ? {} : { token }),
+    ...(certificate === undefined ? {} : { certificate }),
+    ...(key === undefined ? {} : { key }),
+    ...(isSet(token) ? { token: token?.trim() ?? '' } : {}),
+  };
+}
+
+/** Lets the library do what the kubeconfig says: run a program, renew a token. It caches what it got. */
+function libraryCredentials(path: string, context: string): () => Promise<KubeCredentials> {
+  const load = async () => {
+    const { KubeConfig } = await import('@kubernetes/client-node');
+    const config = new KubeConfig();
+    config.loadFromFile(path);
+    config.setCurrentContext(context);
+    return config;
+  };
+  let loading: ReturnType<typeof load> | undefined;
+  return async () => {
+    const config = await (loading ??= load());
+    const options: RequestOptions = {};
+    await config.applyToHTTPSOptions(options);
+    const header = new Headers(options.headers as Record<string, string> | undefined).get(
+      'authorization',
+    );
+    const token = header?.replace(/^Bearer\s+/i, '').trim();
+    return {
+      ...(options.cert === undefined ? {} : { certificate: textOf(options.cert) }),
+      ...(options.key === undefined ? {} : { key: textOf(options.key) }),
+      ...(token === undefined || token === '' ? {} : { token }),
+    };
   };
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
-import { type DataPlane, startDataPlane } from '#infra/local/data-plane/start.ts';
+import { type DataPlane, startDataPlane, startDataPlanes } from '#infra/local/data-plane/start.ts';
 import type { Admin } from '#shared/admin/admin.ts';
 import { connectAdmin } from '#shared/admin/connect.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
@@ -70,7 +70,10 @@ describe.skipIf(missingControlPlane !== undefined)('the data plane on a real clu
       method: 'POST',
       path: pods,
       body: {
-        metadata: { name, labels: { 'millrace.dev/shard': 'orders', 'millrace.dev/cell': cell } },
+        metadata: {
+          name,
+          labels: { 'millrace.dev/shard': name.split('-')[0], 'millrace.dev/cell': cell },
+        },
         spec: {
           subdomain: 'orders',
           containers: [{ name: 'pooler', image: 'pooler' }],
@@ -338,5 +341,51 @@ describe.skipIf(missingControlPlane !== undefined)('the data plane on a real clu
     };
     expect(isAlive()).toBe(false);
     expect(await isReady('orders-0')).toBe(true);
+  });
+
+  test('one process stands in for several shards, and each has members and records of its own', async () => {
+    const { server, ca, adminToken } = controlPlane();
+    const folder = await mkdtemp(join(tmpdir(), 'millrace-data-planes-'));
+    started.defer(() => rm(folder, { recursive: true }));
+    const planes = await startDataPlanes({
+      server,
+      ca,
+      token: adminToken,
+      etcdEndpoint: etcd.endpoint,
+      dataDir: folder,
+      speed: 20,
+      nodeName: 'second-node',
+      dataPlanes: ['users', 'events'].map((shardName) => ({
+        shardName,
+        globalRoot: `/${shardName}/global`,
+        cellRoot: `/${shardName}/{cell}`,
+      })),
+    });
+    started.defer(() => planes.stop());
+    const poolersOf = async (place: number) => {
+      const answer = await fetch(`${planes.each[place]?.adminUrl}/api/v1/poolers`);
+      const { poolers = [] } = (await answer.json()) as { poolers?: { id: { name: string } }[] };
+      return poolers.map(({ id }) => id.name).toSorted();
+    };
+
+    await Promise.all(['users-0', 'users-1', 'events-0', 'events-1'].map(createPod));
+    for (const name of ['users-0', 'users-1', 'events-0', 'events-1']) {
+      await expect.poll(() => isReady(name), patience).toBe(true);
+    }
+    await planes.each[0]?.faults.inject({ kind: 'podDeath', pod: 'users-1', leaves: 'nothing' });
+    await expect.poll(() => podNamed('users-1'), patience).toBeUndefined();
+    const [users, events] = await Promise.all(planes.each.map(({ faults }) => faults.state()));
+
+    expect(await poolersOf(0)).toEqual(['users-0', 'users-1']);
+    expect(await poolersOf(1)).toEqual(['events-0', 'events-1']);
+    expect(users?.members.map(({ pod }) => pod)).toEqual(['users-0']);
+    expect(events?.members.map(({ pod }) => pod)).toEqual(['events-0', 'events-1']);
+    expect((await podNamed('events-0'))?.spec?.nodeName).toBe('second-node');
+
+    await planes.restart();
+    const [again] = await Promise.all(planes.each.map(({ faults }) => faults.state()));
+
+    expect(again?.rule).toEqual(users?.rule);
+    expect(again?.members.map(({ pod }) => pod)).toEqual(['users-0']);
   });
 });

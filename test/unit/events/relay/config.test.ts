@@ -44,6 +44,47 @@ describe('the relay’s configuration', () => {
     expect([config.MILLRACE_NAMESPACES, config.MILLRACE_RELAY_PORT]).toEqual([['a', 'b'], 0]);
   });
 
+  test('takes a lease by namespace and name, of fifteen seconds unless it says otherwise', () => {
+    const lease = { MILLRACE_LEASE: 'millrace-system/relay.prod' };
+    const configs = [
+      enough,
+      { ...enough, ...lease },
+      { ...enough, ...lease, MILLRACE_LEASE_SECONDS: '30' },
+    ].map((environment) => readConfig(relayConfigSchema, environment));
+
+    expect(
+      configs.map(({ MILLRACE_LEASE, MILLRACE_LEASE_SECONDS }) => [
+        MILLRACE_LEASE,
+        MILLRACE_LEASE_SECONDS,
+      ]),
+    ).toEqual([
+      [undefined, 15],
+      [{ namespace: 'millrace-system', name: 'relay.prod' }, 15],
+      [{ namespace: 'millrace-system', name: 'relay.prod' }, 30],
+    ]);
+  });
+
+  test.each([
+    'relay',
+    '/relay',
+    'a/',
+    'a/b/c',
+    'a/B',
+    'A/b',
+    'a/-b',
+    'a/b.',
+    'a/../b',
+    `a/${'b'.repeat(254)}`,
+  ])('does not take %s for a lease', (MILLRACE_LEASE) => {
+    expect(problemsOf({ ...enough, MILLRACE_LEASE })).toEqual(['MILLRACE_LEASE']);
+  });
+
+  test.each(['2', '301', '4.5', 'x'])('does not take a lease of %s seconds', (seconds) => {
+    expect(problemsOf({ ...enough, MILLRACE_LEASE_SECONDS: seconds })).toEqual([
+      'MILLRACE_LEASE_SECONDS',
+    ]);
+  });
+
   test('names everything that is missing at once', () => {
     expect(problemsOf({})).toEqual([
       'AWS_REGION',

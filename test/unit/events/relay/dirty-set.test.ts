@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Dirty, DirtySet, type Mark } from '#events/relay/dirty-set.ts';
-import type { Instant } from '#shared/kernel/instant.ts';
+import { VirtualTimers } from './virtual-timers.ts';
 
 function aMark(uid: string, token: string): Mark {
   return {
@@ -12,80 +12,208 @@ function aMark(uid: string, token: string): Mark {
   };
 }
 
-const at = (ms: number) => ms as Instant;
+/** Five hints at once, then one a second. */
+const pace = { burst: 5, everyMs: 1_000 };
+
+function setUp() {
+  const timers = new VirtualTimers();
+  const held: string[] = [];
+  const onHeld = ({ mark }: Dirty) => held.push(mark.target.uid);
+  const set = new DirtySet({ timers, pace, onHeld });
+  /** Sends what is ready, and the queue takes it. Says whose it was. */
+  const send = () =>
+    set.take('drain-step', 100).map((dirty) => {
+      set.acknowledge(dirty);
+      return dirty.mark.target.uid;
+    });
+  return { timers, set, held, send };
+}
 
 describe('the dirty set', () => {
-  test('keeps one entry per step and target, with the newest mark and the oldest age', () => {
-    const set = new DirtySet();
-    set.mark(aMark('a', '1'), at(10));
-    set.mark(aMark('a', '2'), at(20));
+  test('keeps one entry per step and target, with the newest mark and the oldest age', async () => {
+    const { timers, set } = setUp();
+    await timers.pass(10);
+    set.mark(aMark('a', '1'));
+    await timers.pass(10);
+    set.mark(aMark('a', '2'));
 
     const taken = set.take('drain-step', 10);
 
-    expect(taken.map(({ mark, since, markedAt }) => [mark.token, since, markedAt])).toEqual([
-      ['2', 10, 20],
-    ]);
+    expect(
+      taken.map(({ mark, owedSinceMs, markedMs }) => [mark.token, owedSinceMs, markedMs]),
+    ).toEqual([['2', 10, 20]]);
   });
 
   test('keeps two targets of one name apart by their uids', () => {
-    const set = new DirtySet();
-    set.mark(aMark('first', '1'), at(0));
-    set.mark(aMark('second', '2'), at(0));
+    const { set } = setUp();
+    set.mark(aMark('first', '1'));
+    set.mark(aMark('second', '2'));
 
     expect(set.size('drain-step')).toBe(2);
   });
 
   test('keeps the steps apart', () => {
-    const set = new DirtySet();
-    set.mark(aMark('a', '1'), at(0));
+    const { set } = setUp();
+    set.mark(aMark('a', '1'));
 
     expect(set.take('pool-pods', 10)).toEqual([]);
     expect(set.size('drain-step')).toBe(1);
   });
 
-  test('L2: a key that was marked again while its hint was on the way stays after the acknowledgement', () => {
-    const set = new DirtySet();
-    set.mark(aMark('a', '1'), at(0));
+  test('L2: a key that was marked again while its hint was on the way stays after the acknowledgement', async () => {
+    const { timers, set } = setUp();
+    set.mark(aMark('a', '1'));
     const [first] = set.take('drain-step', 10);
-    set.mark(aMark('a', '2'), at(5));
+    await timers.pass(5);
+    set.mark(aMark('a', '2'));
 
     const meanwhile = set.take('drain-step', 10);
     set.acknowledge(first as Dirty);
     const afterwards = set.take('drain-step', 10);
 
     expect(meanwhile).toEqual([]);
-    expect(afterwards.map(({ mark, since }) => [mark.token, since])).toEqual([['2', 5]]);
-  });
-
-  test('what is given back waits behind the others and keeps its age', () => {
-    const set = new DirtySet();
-    set.mark(aMark('a', '1'), at(0));
-    set.mark(aMark('b', '1'), at(1));
-    const [first] = set.take('drain-step', 1);
-
-    set.giveBack(first as Dirty);
-
-    expect(set.oldest()).toBe(0);
-    expect(set.take('drain-step', 10).map(({ mark }) => mark.target.uid)).toEqual(['b', 'a']);
-  });
-
-  test('what is given back does not replace a newer mark', () => {
-    const set = new DirtySet();
-    set.mark(aMark('a', '1'), at(0));
-    const [first] = set.take('drain-step', 1);
-    set.mark(aMark('a', '2'), at(5));
-
-    set.giveBack(first as Dirty);
-
-    expect(set.take('drain-step', 10).map(({ mark, since }) => [mark.token, since])).toEqual([
-      ['2', 0],
+    expect(afterwards.map(({ mark, owedSinceMs }) => [mark.token, owedSinceMs])).toEqual([
+      ['2', 5],
     ]);
   });
 
-  test('L2, L7, L8: over any history a key is owed exactly while its newest mark is not acknowledged', () => {
+  test('what is given back waits behind the others and keeps its age', async () => {
+    const { timers, set } = setUp();
+    set.mark(aMark('a', '1'));
+    await timers.pass(1);
+    set.mark(aMark('b', '1'));
+    const [first] = set.take('drain-step', 1);
+
+    set.giveBack(first as Dirty);
+
+    expect(set.oldestMs()).toBe(0);
+    expect(set.take('drain-step', 10).map(({ mark }) => mark.target.uid)).toEqual(['b', 'a']);
+  });
+
+  test('what is given back does not replace a newer mark', async () => {
+    const { timers, set } = setUp();
+    set.mark(aMark('a', '1'));
+    const [first] = set.take('drain-step', 1);
+    await timers.pass(5);
+    set.mark(aMark('a', '2'));
+
+    set.giveBack(first as Dirty);
+
+    expect(
+      set.take('drain-step', 10).map(({ mark, owedSinceMs }) => [mark.token, owedSinceMs]),
+    ).toEqual([['2', 0]]);
+  });
+
+  test('whoever begins to lead owes from then on', async () => {
+    const { timers, set } = setUp();
+    set.mark(aMark('a', '1'));
+    await timers.pass(60_000);
+
+    set.oweFromNow();
+
+    expect(set.oldestMs()).toBe(60_000);
+  });
+
+  test('L8: forgets deletions that are old, however long their targets were owed before, and nothing else', async () => {
+    const { timers, set } = setUp();
+    set.mark(aMark('lives', '1'));
+    set.mark(aMark('went long ago', '1'));
+    set.mark({ ...aMark('went long ago', '2'), cause: 'deleted' });
+    set.mark(aMark('just went', '1'));
+    await timers.pass(60_000);
+    set.mark({ ...aMark('just went', '2'), cause: 'deleted' });
+
+    set.forgetDeleted(60_000);
+
+    expect(set.take('drain-step', 10).map(({ mark }) => mark.target.uid)).toEqual([
+      'lives',
+      'just went',
+    ]);
+  });
+});
+
+describe('a target that hints too often', () => {
+  test('is held back once its burst is spent, and the first hint of any other is not', () => {
+    const { set, held, send } = setUp();
+    for (let count = 0; count < 5; count += 1) {
+      set.mark(aMark('hot', String(count)));
+      send();
+    }
+
+    set.mark(aMark('hot', '5'));
+    set.mark(aMark('quiet', '1'));
+
+    expect(send()).toEqual(['quiet']);
+    expect(held).toEqual(['hot']);
+    expect([set.size('drain-step'), set.heldSize('drain-step')]).toEqual([1, 1]);
+  });
+
+  test('is let go after a second, with its newest mark and its whole age', async () => {
+    const { timers, set } = setUp();
+    for (let count = 0; count < 6; count += 1) {
+      set.take('drain-step', 1).forEach((dirty) => set.acknowledge(dirty));
+      set.mark(aMark('hot', String(count)));
+    }
+    await timers.pass(999);
+    set.mark(aMark('hot', 'newest'));
+    const early = [set.release('drain-step'), set.readySize('drain-step')];
+    await timers.pass(1);
+
+    const late = [set.release('drain-step'), set.readySize('drain-step')];
+
+    expect(early).toEqual([1_000, 0]);
+    expect(late).toEqual([undefined, 1]);
+    const [taken] = set.take('drain-step', 1);
+    expect([taken?.mark.token, taken?.owedSinceMs]).toEqual(['newest', 0]);
+  });
+
+  test('is not held back for what is tried again', () => {
+    const { set, held } = setUp();
+    set.mark(aMark('a', '1'));
+
+    for (let count = 0; count < 100; count += 1) {
+      set.take('drain-step', 1).forEach((dirty) => set.giveBack(dirty));
+    }
+
+    expect(set.readySize('drain-step')).toBe(1);
+    expect(held).toEqual([]);
+  });
+
+  test('is held back too when it was marked again while its hint was on the way', () => {
+    const { set, held } = setUp();
+    set.mark(aMark('hot', '0'));
+    for (let count = 1; count <= 5; count += 1) {
+      const [dirty] = set.take('drain-step', 1);
+      set.mark(aMark('hot', String(count)));
+      set.acknowledge(dirty as Dirty);
+    }
+
+    expect(held).toEqual(['hot']);
+    expect(set.size('drain-step')).toBe(1);
+  });
+
+  test('is held back no more once everything has to be sent', () => {
+    const { set, held } = setUp();
+    for (let count = 0; count < 6; count += 1) {
+      set.take('drain-step', 1).forEach((dirty) => set.acknowledge(dirty));
+      set.mark(aMark('hot', String(count)));
+    }
+
+    set.hurry();
+    set.release('drain-step');
+
+    expect(held).toEqual(['hot']);
+    expect(set.readySize('drain-step')).toBe(1);
+  });
+});
+
+describe('over any history', () => {
+  test('L2, L7, L8: a key is owed exactly while its newest mark is not acknowledged, held back or not', async () => {
     const uid = fc.constantFrom('a', 'b', 'c', 'd');
     const operation = fc.oneof(
       { weight: 4, arbitrary: fc.record({ do: fc.constant('mark' as const), uid }) },
+      fc.record({ do: fc.constant('pass' as const) }),
+      fc.record({ do: fc.constant('release' as const) }),
       fc.record({ do: fc.constant('take' as const), limit: fc.integer({ min: 1, max: 3 }) }),
       fc.record({
         do: fc.constantFrom('acknowledge' as const, 'giveBack' as const),
@@ -93,18 +221,22 @@ describe('the dirty set', () => {
       }),
     );
 
-    fc.assert(
-      fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
-        const set = new DirtySet();
+    await fc.assert(
+      fc.asyncProperty(fc.array(operation, { maxLength: 60 }), async (operations) => {
+        const { timers, set } = setUp();
         const newest = new Map<string, number>();
         const acknowledged = new Map<string, number>();
         const inFlight: Dirty[] = [];
         for (const [time, operation] of operations.entries()) {
           if (operation.do === 'mark') {
-            set.mark(aMark(operation.uid, String(time)), at(time));
+            set.mark(aMark(operation.uid, String(time)));
             newest.set(operation.uid, time);
           } else if (operation.do === 'take') {
             inFlight.push(...set.take('drain-step', operation.limit));
+          } else if (operation.do === 'pass') {
+            await timers.pass(400);
+          } else if (operation.do === 'release') {
+            set.release('drain-step');
           } else {
             const [dirty] = inFlight.splice(operation.pick % Math.max(1, inFlight.length), 1);
             if (dirty !== undefined && operation.do === 'acknowledge') {
@@ -119,6 +251,14 @@ describe('the dirty set', () => {
           expect(set.isEmpty()).toBe(owed.length === 0);
           const uidsInFlight = inFlight.map(({ mark }) => mark.target.uid);
           expect(new Set(uidsInFlight).size).toBe(uidsInFlight.length);
+        }
+        set.hurry();
+        set.release('drain-step');
+        inFlight.forEach((dirty) => set.giveBack(dirty));
+        const ready = set.take('drain-step', 10);
+        expect(ready).toHaveLength(set.size('drain-step'));
+        for (const { mark } of ready) {
+          expect(Number(mark.token)).toBe(newest.get(mark.target.uid));
         }
       }),
     );

@@ -1,11 +1,31 @@
 import { describe, expect, test } from 'vitest';
-import { type Findings, KnownWorld } from '#events/relay/known-world.ts';
+import { type Findings, KnownWorld, type ListScope } from '#events/relay/known-world.ts';
+import type { WatchedObject } from '#events/relay/watched-object.ts';
 import { routing } from '#events/routes.ts';
 import { aDatabase, aPod, aRecord, aShard, written } from './objects.ts';
 
 function marksOf({ marks }: Findings): string[] {
   return marks.map(({ step, cause, target }) => `${step} ${cause} ${target.name} ${target.uid}`);
 }
+
+/** All that follows from a complete list. */
+function listIn(
+  world: KnownWorld,
+  scope: ListScope,
+  objects: readonly WatchedObject[],
+  cause: 'changed' | 'resync',
+): Findings {
+  world.begin(scope);
+  const found = objects.map((object) => world.see(scope.kind, object, cause));
+  const all = [...found, world.complete(scope)];
+  return {
+    marks: all.flatMap(({ marks }) => marks),
+    wakes: all.flatMap(({ wakes }) => wakes),
+    differences: all.reduce((sum, { differences }) => sum + differences, 0),
+  };
+}
+
+const shards: ListScope = { kind: 'Shard' };
 
 const both = (cause: string, name: string, uid = `uid-${name}`) => [
   `drain-step ${cause} ${name} ${uid}`,
@@ -16,7 +36,7 @@ describe('a target', () => {
   test('is hinted at to every step when it is first listed, as part of a resync', () => {
     const world = new KnownWorld(routing);
 
-    const findings = world.replace('Shard', undefined, [aShard('a')], 'resync');
+    const findings = listIn(world, shards, [aShard('a')], 'resync');
 
     expect(marksOf(findings)).toEqual(both('resync', 'a'));
   });
@@ -36,9 +56,9 @@ describe('a target', () => {
   test('L3: that is missing from a new list is deleted, with its last uid', () => {
     const world = new KnownWorld(routing);
     const shard = aShard('a');
-    world.replace('Shard', undefined, [shard, aShard('b')], 'resync');
+    listIn(world, shards, [shard, aShard('b')], 'resync');
 
-    const findings = world.replace('Shard', undefined, [aShard('b')], 'changed');
+    const findings = listIn(world, shards, [aShard('b')], 'changed');
 
     expect(marksOf(findings)).toEqual(both('deleted', 'a'));
     expect(findings.marks[0]?.token).toBe(shard.metadata.resourceVersion);
@@ -50,7 +70,7 @@ describe('a target', () => {
     const world = new KnownWorld(routing);
     world.see('Shard', aShard('a'));
 
-    const findings = world.replace('Shard', undefined, [aShard('a', { uid: 'second' })], 'changed');
+    const findings = listIn(world, shards, [aShard('a', { uid: 'second' })], 'changed');
 
     expect(marksOf(findings)).toEqual([...both('deleted', 'a'), ...both('changed', 'a', 'second')]);
   });
@@ -71,7 +91,7 @@ describe('a target', () => {
     const world = new KnownWorld(routing);
     world.see('Shard', aShard('a', { namespace: 'other' }));
 
-    const findings = world.replace('Shard', 'db', [], 'changed');
+    const findings = listIn(world, { kind: 'Shard', namespace: 'db' }, [], 'changed');
 
     expect(findings.marks).toEqual([]);
   });
@@ -91,10 +111,113 @@ describe('a target', () => {
   });
 });
 
+describe('a list', () => {
+  test('yields each object’s hints as it comes, and deletions only when it is complete', () => {
+    const world = new KnownWorld(routing);
+    world.see('Shard', aShard('gone'));
+    world.begin(shards);
+
+    const first = world.see('Shard', aShard('a'), 'resync');
+    const end = world.complete(shards);
+
+    expect(marksOf(first)).toEqual(both('resync', 'a'));
+    expect(marksOf(end)).toEqual(both('deleted', 'gone'));
+  });
+
+  test('F8: that breaks off deletes nothing, and what it did not reach is deleted by the next one', () => {
+    const world = new KnownWorld(routing);
+    listIn(world, shards, [aShard('a'), aShard('b'), aShard('c')], 'resync');
+    world.begin(shards);
+    world.see('Shard', aShard('a'));
+
+    const second = listIn(world, shards, [aShard('b')], 'changed');
+
+    expect(marksOf(second)).toEqual([...both('deleted', 'a'), ...both('deleted', 'c')]);
+  });
+
+  test('keeps what only an event has told of since it began', () => {
+    const world = new KnownWorld(routing);
+    world.see('Shard', aShard('old'));
+    world.begin(shards);
+    world.see('Shard', aShard('new'));
+    world.see('Shard', written(aShard('old'), {}));
+
+    const end = world.complete(shards);
+
+    expect(end.marks).toEqual([]);
+  });
+
+  test('does not bring back what an event has deleted since it began', () => {
+    const world = new KnownWorld(routing);
+    world.begin(shards);
+    world.see('Shard', aShard('a'));
+    const gone = world.lose('Shard', aShard('a'));
+
+    const end = world.complete(shards);
+
+    expect(marksOf(gone)).toEqual(both('deleted', 'a'));
+    expect(end.marks).toEqual([]);
+    expect(world.count('Shard')).toBe(0);
+  });
+
+  test('F17: keeps an object that was deleted and made anew while it came', () => {
+    const world = new KnownWorld(routing);
+    world.see('Shard', aShard('a'));
+    world.begin(shards);
+    world.see('Shard', aShard('a'));
+    world.lose('Shard', aShard('a'));
+
+    const again = world.see('Shard', aShard('a', { uid: 'second' }));
+    const end = world.complete(shards);
+
+    expect(marksOf(again)).toEqual(both('changed', 'a', 'second'));
+    expect(end.marks).toEqual([]);
+    expect(world.target('second')).toBeDefined();
+  });
+
+  test('of one namespace knows nothing of another one’s, complete or not', () => {
+    const world = new KnownWorld(routing);
+    const other: ListScope = { kind: 'Shard', namespace: 'other' };
+    const db: ListScope = { kind: 'Shard', namespace: 'db' };
+    world.see('Shard', aShard('a'));
+    world.see('Shard', aShard('o', { namespace: 'other' }));
+    world.begin(db);
+    world.begin(other);
+    world.see('Shard', aShard('a'));
+
+    const endOfDb = world.complete(db);
+    const endOfOther = world.complete(other);
+
+    expect(endOfDb.marks).toEqual([]);
+    expect(marksOf(endOfOther)).toEqual(both('deleted', 'o'));
+    expect([world.count('Shard'), world.count('Shard', 'db')]).toEqual([1, 1]);
+  });
+
+  test('that never began deletes nothing', () => {
+    const world = new KnownWorld(routing);
+    listIn(world, shards, [aShard('a')], 'resync');
+
+    const end = world.complete(shards);
+
+    expect(end.marks).toEqual([]);
+  });
+
+  test('L8: leaves nothing behind of what has gone', () => {
+    const world = new KnownWorld(routing);
+    listIn(world, shards, [aShard('a'), aShard('b')], 'resync');
+
+    listIn(world, shards, [], 'changed');
+
+    expect(world.count('Shard')).toBe(0);
+    expect(world.duties()).toEqual([]);
+    expect(world.target('uid-a')).toBeUndefined();
+  });
+});
+
 describe('a pod', () => {
   test('wakes its shard when it appears, is written and goes, and no other shard', () => {
     const world = new KnownWorld(routing);
-    world.replace('Shard', undefined, [aShard('a'), aShard('b')], 'resync');
+    listIn(world, shards, [aShard('a'), aShard('b')], 'resync');
     const pod = aPod('p-0', 'a');
 
     const appeared = world.see('Pod', pod);
@@ -108,7 +231,7 @@ describe('a pod', () => {
 
   test('that moves to another shard wakes both', () => {
     const world = new KnownWorld(routing);
-    world.replace('Shard', undefined, [aShard('a'), aShard('b')], 'resync');
+    listIn(world, shards, [aShard('a'), aShard('b')], 'resync');
     const pod = aPod('p-0', 'a');
     world.see('Pod', pod);
 
@@ -147,9 +270,9 @@ describe('a database', () => {
   test('wakes every step of the shards that name it, in its namespace only', () => {
     const world = new KnownWorld(routing);
     const other = { spec: { databaseRef: { name: 'users' } } };
-    world.replace(
-      'Shard',
-      undefined,
+    listIn(
+      world,
+      shards,
       [aShard('a'), aShard('b', {}, other), aShard('c', { namespace: 'elsewhere' })],
       'resync',
     );

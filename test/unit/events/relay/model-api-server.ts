@@ -9,14 +9,22 @@ interface OpenWatch {
   readonly push: (line: string) => void;
   readonly end: (error?: Error) => void;
   isSilent: boolean;
+  /** What is kept back of a streaming list, and the events after it. */
+  held: string[];
 }
+
+/**
+ * What a server does with a streaming list: serves it, refuses it because the feature is off, or is too old to know its
+ * parameters and begins a watch with the objects that are there.
+ */
+type Streaming = 'served' | 'refused' | 'ignored';
 
 /** Two objects a page, so that small worlds have several. */
 const pageSize = 2;
 
 /**
- * One resource of an API server in memory: versions, pages, watches from a version, compaction, and the ways in which
- * all of it fails.
+ * One resource of an API server in memory: versions, lists in pages and in streams, watches from a version, compaction,
+ * and the ways in which all of it fails.
  */
 export class ModelApiServer implements KubeConnection {
   readonly objects = new Map<string, { metadata: Record<string, string> }>();
@@ -27,6 +35,9 @@ export class ModelApiServer implements KubeConnection {
   readonly #watches = new Set<OpenWatch>();
   /** Statuses with which the next requests are refused; 0 breaks the connection. */
   readonly refusals: number[] = [];
+  streaming: Streaming = 'served';
+  /** Streaming lists stop in their middle until {@link ModelApiServer.releaseLists}. */
+  isHolding = false;
 
   write(name: string): void {
     this.#version += 1;
@@ -61,6 +72,17 @@ export class ModelApiServer implements KubeConnection {
       type: 'BOOKMARK',
       object: { metadata: { resourceVersion: String(this.#version) } },
     });
+  }
+
+  releaseLists(): void {
+    this.isHolding = false;
+    for (const watch of this.#watches) {
+      for (const line of watch.held.splice(0)) {
+        if (!watch.isSilent) {
+          watch.push(line);
+        }
+      }
+    }
   }
 
   /** Ends every watch: as it should, with a 410 inside, with a line that is none, or by breaking the connection. */
@@ -108,23 +130,50 @@ export class ModelApiServer implements KubeConnection {
 
   async stream(request: KubeRequest): Promise<KubeResponse & { lines: AsyncIterable<string> }> {
     const refusal = this.#refuse();
+    if (request.query?.sendInitialEvents === 'true') {
+      return refusal === undefined
+        ? this.#streamList(request.signal)
+        : { ...refusal, lines: new ReadableStream<string>() };
+    }
     const from = Number(request.query?.resourceVersion);
     if (refusal !== undefined || from < this.#compactedTo) {
       return { ...(refusal ?? { status: 410, body: {} }), lines: new ReadableStream<string>() };
     }
-    return { status: 200, body: undefined, lines: this.#open(from, request.signal) };
+    const lines = this.#history.filter(({ version }) => version > from).map(({ line }) => line);
+    return { status: 200, body: undefined, lines: this.#open(lines, [], request.signal) };
+  }
+
+  #streamList(signal: AbortSignal | undefined) {
+    if (this.streaming === 'refused') {
+      return { status: 422, body: {}, lines: new ReadableStream<string>() };
+    }
+    const lines = [...this.objects.values()].map((object) =>
+      JSON.stringify({ type: 'ADDED', object }),
+    );
+    if (this.streaming === 'served') {
+      const annotations = { 'k8s.io/initial-events-end': 'true' };
+      const metadata = { resourceVersion: String(this.#version), annotations };
+      lines.push(JSON.stringify({ type: 'BOOKMARK', object: { metadata } }));
+    }
+    const sent = lines.splice(0, this.isHolding ? lines.length / 2 : lines.length);
+    return { status: 200, body: undefined, lines: this.#open(sent, lines, signal) };
   }
 
   close(): void {
     this.endWatches('broken');
   }
 
-  #open(from: number, signal: AbortSignal | undefined): AsyncIterable<string> {
+  #open(
+    sent: readonly string[],
+    held: string[],
+    signal: AbortSignal | undefined,
+  ): AsyncIterable<string> {
+    let isOpen = true;
     return new ReadableStream<string>({
       start: (controller) => {
-        let isOpen = true;
         const watch: OpenWatch = {
           isSilent: false,
+          held,
           push: (line) => isOpen && controller.enqueue(line),
           end: (error) => {
             if (isOpen) {
@@ -137,7 +186,7 @@ export class ModelApiServer implements KubeConnection {
             }
           },
         };
-        for (const { line } of this.#history.filter(({ version }) => version > from)) {
+        for (const line of sent) {
           watch.push(line);
         }
         this.#watches.add(watch);
@@ -145,6 +194,9 @@ export class ModelApiServer implements KubeConnection {
           this.#watches.delete(watch);
           watch.end(new Error('aborted'));
         });
+      },
+      cancel() {
+        isOpen = false;
       },
     });
   }
@@ -166,7 +218,12 @@ export class ModelApiServer implements KubeConnection {
   #send(event: object): void {
     for (const watch of this.#watches) {
       if (!watch.isSilent) {
-        watch.push(JSON.stringify(event));
+        const line = JSON.stringify(event);
+        if (watch.held.length > 0) {
+          watch.held.push(line);
+        } else {
+          watch.push(line);
+        }
       }
     }
   }

@@ -1,3 +1,4 @@
+import type { ReflectorSink } from '#events/relay/reflector.ts';
 import type { WatchedObject } from '#events/relay/watched-object.ts';
 
 let lastVersion = 1_000;
@@ -55,4 +56,13 @@ export function written(
 export function aRecord(step: string, wake?: object, state = 'requested'): Record<string, string> {
   const text = JSON.stringify({ v: 1, state, ...(wake === undefined ? {} : { wake }) });
   return { [`step.millrace.dev/${step}`]: text };
+}
+
+/** Tells a sink of a complete list. */
+export function listAll(sink: ReflectorSink | undefined, objects: readonly WatchedObject[]): void {
+  sink?.began();
+  for (const object of objects) {
+    sink?.listed(object);
+  }
+  sink?.completed('stream');
 }

@@ -23,6 +23,8 @@ export class RecordingQueue implements QueueSender {
   #held: (() => void)[] = [];
   /** Set by a test that has to know what was asked before and after something. */
   turn = 0;
+  /** Passes between a request and its answer. */
+  latency: (() => Promise<void>) | undefined;
   busy = 0;
   busiest = 0;
 
@@ -39,7 +41,9 @@ export class RecordingQueue implements QueueSender {
       if (this.isHeld) {
         await this.#hold(signal);
       }
-      return this.#take(queue, entries, turn);
+      const outcome = this.#take(queue, entries, turn);
+      await this.latency?.();
+      return outcome;
     } finally {
       this.busy -= 1;
     }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Reflector } from '#events/relay/reflector.ts';
+import { Reflector, type ReflectorSink } from '#events/relay/reflector.ts';
 import type { WatchedObject } from '#events/relay/watched-object.ts';
 import { ModelApiServer } from './model-api-server.ts';
 import { VirtualTimers } from './virtual-timers.ts';
@@ -31,7 +31,13 @@ const operation = fc.oneof(
   {
     weight: 3,
     arbitrary: fc.record({
-      do: fc.constantFrom('compact' as const, 'silence' as const, 'bookmark' as const),
+      do: fc.constantFrom(
+        'compact' as const,
+        'silence' as const,
+        'bookmark' as const,
+        'hold' as const,
+        'release' as const,
+      ),
     }),
   },
   {
@@ -61,6 +67,11 @@ async function apply(operation: Operation, server: ModelApiServer, timers: Virtu
       return server.silenceWatches();
     case 'bookmark':
       return server.sendBookmarks();
+    case 'hold':
+      server.isHolding = true;
+      return undefined;
+    case 'release':
+      return server.releaseLists();
     case 'pass':
       return timers.pass(operation.ms);
   }
@@ -70,47 +81,67 @@ function toText({ metadata }: WatchedObject): string {
   return `${metadata.uid}@${metadata.resourceVersion}`;
 }
 
-test('F8, F13, F16, L3, L4: whatever happened to lists and watches, the end is known within 90 s of calm', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(operation, { maxLength: 60 }), async (operations) => {
-      const server = new ModelApiServer();
-      const timers = new VirtualTimers();
-      const known = new Map<string, string>();
-      const sink = {
-        replaced: (objects: readonly WatchedObject[]) => {
-          known.clear();
-          for (const object of objects) {
-            known.set(object.metadata.name, toText(object));
-          }
-        },
-        changed: (object: WatchedObject) => known.set(object.metadata.name, toText(object)),
-        removed: (object: WatchedObject) => known.delete(object.metadata.name),
-      };
-      const stopping = new AbortController();
-      const ports = { connection: server, timers, random: () => 0.5 };
-      const reflector = new Reflector(
-        { kind: 'Shard', isMetadataOnly: false },
-        ports,
-        sink,
-        () => {},
-      );
-      const running = reflector.run(stopping.signal);
+/** Knows what a list or an event has told of, until a complete list does not name it. */
+class KnownObjects implements ReflectorSink {
+  readonly texts = new Map<string, string>();
+  #unseen = new Set<string>();
 
-      for (const operation of operations) {
-        await apply(operation, server, timers);
-      }
-      server.refusals.length = 0;
-      for (let second = 0; second < 90; second += 1) {
-        await timers.pass(1_000);
-      }
+  began(): void {
+    this.#unseen = new Set(this.texts.keys());
+  }
 
-      const expected = [...server.objects.values()].map(
-        ({ metadata }) => [metadata.name, `${metadata.uid}@${metadata.resourceVersion}`] as const,
-      );
-      expect(known).toEqual(new Map(expected));
-      stopping.abort();
-      await running;
-    }),
-    { numRuns: 300 },
-  );
-});
+  listed(object: WatchedObject): void {
+    this.changed(object);
+  }
+
+  completed(): void {
+    for (const name of this.#unseen) {
+      this.texts.delete(name);
+    }
+  }
+
+  changed(object: WatchedObject): void {
+    this.texts.set(object.metadata.name, toText(object));
+    this.#unseen.delete(object.metadata.name);
+  }
+
+  removed({ metadata }: WatchedObject): void {
+    this.texts.delete(metadata.name);
+  }
+}
+
+test.each(['served', 'refused', 'ignored'] as const)(
+  'F8, F13, F16, L3, L4: whatever happened to lists and watches, the end is known within 90 s of calm, streaming lists %s',
+  async (streaming) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(operation, { maxLength: 60 }), async (operations) => {
+        const server = new ModelApiServer();
+        server.streaming = streaming;
+        const timers = new VirtualTimers();
+        const known = new KnownObjects();
+        const stopping = new AbortController();
+        const ports = { connection: server, timers, random: () => 0.5 };
+        const resource = { kind: 'Shard', isMetadataOnly: false } as const;
+        const reflector = new Reflector(resource, ports, known, () => {});
+        const running = reflector.run(stopping.signal);
+
+        for (const operation of operations) {
+          await apply(operation, server, timers);
+        }
+        server.refusals.length = 0;
+        server.releaseLists();
+        for (let second = 0; second < 90; second += 1) {
+          await timers.pass(1_000);
+        }
+
+        const expected = [...server.objects.values()].map(
+          ({ metadata }) => [metadata.name, `${metadata.uid}@${metadata.resourceVersion}`] as const,
+        );
+        expect(known.texts).toEqual(new Map(expected));
+        stopping.abort();
+        await running;
+      }),
+      { numRuns: 300 },
+    );
+  },
+);

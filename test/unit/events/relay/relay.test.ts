@@ -4,7 +4,7 @@ import { Relay, type RelayNews, relayLimits } from '#events/relay/relay.ts';
 import type { ReflectorSink } from '#events/relay/reflector.ts';
 import type { WatchedObject } from '#events/relay/watched-object.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
-import { aDatabase, aPod, aRecord, aShard, written } from './objects.ts';
+import { aDatabase, aPod, aRecord, aShard, listAll, written } from './objects.ts';
 import { RecordingQueue } from './recording-queue.ts';
 import { VirtualTimers } from './virtual-timers.ts';
 
@@ -66,9 +66,9 @@ describe('the relay', () => {
   test('hints at every target once when it starts, although nothing changed', async () => {
     const { timers, queue, start } = setUp();
     const { sink } = start();
-    sink('Database').replaced([aDatabase('orders')]);
-    sink('Pod').replaced([aPod('p-0', 'a'), aPod('p-1', 'a')]);
-    sink('Shard').replaced([aShard('a'), aShard('b')]);
+    listAll(sink('Database'), [aDatabase('orders')]);
+    listAll(sink('Pod'), [aPod('p-0', 'a'), aPod('p-1', 'a')]);
+    listAll(sink('Shard'), [aShard('a'), aShard('b')]);
 
     await timers.pass(1_000);
 
@@ -79,9 +79,7 @@ describe('the relay', () => {
 
   test('L1: hints at every target again within half an hour, and again', async () => {
     const { timers, queue, start } = setUp();
-    start()
-      .sink('Shard')
-      .replaced([aShard('a')]);
+    listAll(start().sink('Shard'), [aShard('a')]);
     await timers.pass(1_000);
 
     await timers.pass(2 * relayLimits.resyncMs);
@@ -93,11 +91,11 @@ describe('the relay', () => {
     const { timers, queue, news, start } = setUp();
     const shard = aShard('a');
     const { sink } = start();
-    sink('Shard').replaced([shard, aShard('b')]);
+    listAll(sink('Shard'), [shard, aShard('b')]);
     await timers.pass(1_000);
     queue.taken.length = 0;
 
-    sink('Shard').replaced([written(shard, { generation: 2 })]);
+    listAll(sink('Shard'), [written(shard, { generation: 2 })]);
     await timers.pass(1_000);
 
     const gaps = news.flatMap((item) => (item.kind === 'listed' ? [item.gaps] : []));
@@ -113,7 +111,7 @@ describe('the relay', () => {
   test('L9, F14: a new relay honours the wakes that records hold, the overdue ones at once', async () => {
     const { timers, queue, start } = setUp();
     const { sink } = start();
-    sink('Shard').replaced([
+    listAll(sink('Shard'), [
       aShard('a', { annotations: aRecord('drain-step', { every: 5 }) }),
       aShard('b', { annotations: aRecord('pool-pods', { at: '2025-12-01T00:00:00Z' }) }),
     ]);
@@ -131,9 +129,7 @@ describe('the relay', () => {
   test('L9: an instant months away is not fired early', async () => {
     const { timers, queue, start } = setUp();
     const annotations = aRecord('drain-step', { at: '2026-03-01T00:00:00Z' });
-    start()
-      .sink('Shard')
-      .replaced([aShard('a', { annotations })]);
+    listAll(start().sink('Shard'), [aShard('a', { annotations })]);
 
     await timers.pass(3_600_000);
 
@@ -143,9 +139,7 @@ describe('the relay', () => {
   test('F26: a wall clock that is set back holds up no periodic wake', async () => {
     const { timers, queue, start } = setUp();
     const annotations = aRecord('drain-step', { every: 300 });
-    start()
-      .sink('Shard')
-      .replaced([aShard('a', { annotations })]);
+    listAll(start().sink('Shard'), [aShard('a', { annotations })]);
     await timers.pass(90_000);
 
     timers.setClock(-3_600_000);
@@ -157,9 +151,7 @@ describe('the relay', () => {
   test('a wake’s hint carries the instant it was due as its tick', async () => {
     const { timers, queue, start } = setUp();
     const annotations = aRecord('drain-step', { at: '2026-01-01T00:01:00Z' });
-    start()
-      .sink('Shard')
-      .replaced([aShard('a', { annotations })]);
+    listAll(start().sink('Shard'), [aShard('a', { annotations })]);
 
     await timers.pass(61_000);
 
@@ -171,7 +163,7 @@ describe('the relay', () => {
     const { timers, queue, start } = setUp();
     const shard = aShard('a', { annotations: aRecord('drain-step', { every: 5 }) });
     const { sink } = start();
-    sink('Shard').replaced([shard]);
+    listAll(sink('Shard'), [shard]);
     sink('Shard').removed(shard);
 
     await timers.pass(60_000);
@@ -182,7 +174,7 @@ describe('the relay', () => {
   test('stopping sends what is owed and leaves no timer', async () => {
     const { timers, queue, start } = setUp();
     const { relay, sink } = start();
-    sink('Shard').replaced([aShard('a', { annotations: aRecord('drain-step', { every: 5 }) })]);
+    listAll(sink('Shard'), [aShard('a', { annotations: aRecord('drain-step', { every: 5 }) })]);
 
     const stopped = relay.stop(10_000);
     await timers.pass(0);
@@ -197,7 +189,7 @@ describe('the relay', () => {
     const { relay, sink } = start();
     const before = relay.notReady();
     for (const kind of ['Shard', 'Pod', 'Database'] as const) {
-      sink(kind).replaced([]);
+      listAll(sink(kind), []);
     }
     const listed = relay.notReady();
     await timers.pass(60_000);
@@ -219,7 +211,7 @@ describe('the relay', () => {
     const { relay, sink } = start();
     const before = relay.mirrorOf('Pod', 'db', 'p-0');
 
-    sink('Pod').replaced([]);
+    listAll(sink('Pod'), []);
 
     expect(before.kind).toBe('unknown');
     expect(relay.mirrorOf('Pod', 'db', 'p-0').kind).toBe('absent');
@@ -341,8 +333,8 @@ class Cluster {
   /** The watch is back: everything is listed anew, in an order of no meaning. */
   relist(): void {
     this.isCut = false;
-    this.#sink('Pod').replaced([...this.pods.values()]);
-    this.#sink('Shard').replaced([...this.shards.values()]);
+    listAll(this.#sink('Pod'), [...this.pods.values()]);
+    listAll(this.#sink('Shard'), [...this.shards.values()]);
     for (const key of this.#unseen) {
       this.owed.set(key, this.turn);
     }

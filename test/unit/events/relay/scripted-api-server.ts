@@ -45,13 +45,14 @@ export class ScriptedApiServer implements AsyncDisposable {
     }
   }
 
-  /** `list`, `list <continue>` or `watch <version>` of each request. */
+  /** `stream`, `list`, `list <continue>` or `watch <version>` of each request. */
   get words(): string[] {
-    return this.requests.map(({ query }) =>
-      query.watch === '1'
-        ? `watch ${query.resourceVersion}`
-        : `list ${query.continue ?? ''}`.trim(),
-    );
+    return this.requests.map(({ query }) => {
+      if (query.watch !== '1') {
+        return `list ${query.continue ?? ''}`.trim();
+      }
+      return query.sendInitialEvents === 'true' ? 'stream' : `watch ${query.resourceVersion}`;
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -115,6 +116,13 @@ export function brokenWatch(...lines: readonly object[]): Scene {
 
 export function event(type: 'ADDED' | 'MODIFIED' | 'DELETED', object: object): object {
   return { type, object };
+}
+
+/** The events of a streaming list: the objects, in any order, and the bookmark that ends it. */
+export function streamedList(version: string, items: readonly object[]): object[] {
+  const annotations = { 'k8s.io/initial-events-end': 'true' };
+  const end = { type: 'BOOKMARK', object: { metadata: { resourceVersion: version, annotations } } };
+  return [...items.map((item) => event('ADDED', item)), end];
 }
 
 export function bookmark(version: string): object {

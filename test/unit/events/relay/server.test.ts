@@ -5,7 +5,7 @@ import { createRelayMetrics } from '#events/relay/metrics.ts';
 import { Relay } from '#events/relay/relay.ts';
 import { serveRelay } from '#events/relay/server.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
-import { aPod, aRecord, aShard } from './objects.ts';
+import { aPod, aRecord, aShard, listAll } from './objects.ts';
 import { RecordingQueue } from './recording-queue.ts';
 import { VirtualTimers } from './virtual-timers.ts';
 
@@ -26,7 +26,7 @@ async function serve() {
   const server = await serveRelay(relay, metrics.registry, { host: '127.0.0.1', port: 0 });
   onTestFinished(() => server.close());
   const list = (kind: ResourceKind, objects: ReturnType<typeof aShard>[]) =>
-    relay.sources.find(({ resource }) => resource.kind === kind)?.sink.replaced(objects);
+    listAll(relay.sources.find(({ resource }) => resource.kind === kind)?.sink, objects);
   const get = (path: string, init?: RequestInit) => fetch(`${server.url}${path}`, init);
   return { timers, queue, relay, server, list, get };
 }
@@ -166,7 +166,7 @@ describe('the relay’s metrics', () => {
     const text = await (await get('/metrics')).text();
 
     expect(value(text, 'millrace_relay_gaps_total{kind="Shard"}')).toBe('1');
-    expect(value(text, 'millrace_relay_lists_total{kind="Shard"}')).toBe('2');
+    expect(value(text, 'millrace_relay_lists_total{kind="Shard",how="stream"}')).toBe('2');
     expect(value(text, 'millrace_relay_gone_total{kind="Shard",where="stream"}')).toBe('1');
     expect(value(text, 'millrace_relay_silent_total{kind="Shard"}')).toBe('1');
     expect(value(text, 'millrace_relay_watch_failures_total{kind="Shard"}')).toBe('1');

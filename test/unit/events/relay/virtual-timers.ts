@@ -17,6 +17,10 @@ export class VirtualTimers implements Timers {
     return (this.#elapsedMs + this.#offsetMs) as Instant;
   }
 
+  monotonicMs(): number {
+    return this.#elapsedMs;
+  }
+
   after(delayMs: number, run: () => void): () => void {
     const alarm = { at: this.#elapsedMs + Math.max(0, delayMs), run };
     this.#alarms.add(alarm);
