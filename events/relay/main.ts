@@ -6,7 +6,7 @@ import { describeError } from '#shared/kernel/errors.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { accessFromKubeconfig, accessInCluster } from '#shared/kube/kubeconfig.ts';
-import { connectSqs, embeddedQueueUrlPrefix } from '#shared/queue/sqs.ts';
+import { connectSqsSender, embeddedQueueUrlPrefix } from '#shared/queue/sqs-sender.ts';
 import { type RelayConfig, relayConfigSchema } from './config.ts';
 import { type RelayOptions, startRelay } from './start.ts';
 
@@ -86,11 +86,9 @@ function leaseOf(config: RelayConfig): Pick<RelayOptions, 'lease'> {
 
 function openQueues(config: RelayConfig) {
   const { AWS_REGION, MILLRACE_QUEUE_ENDPOINT, MILLRACE_QUEUE_URL_PREFIX } = config;
-  return connectSqs(
+  return connectSqsSender(
     {
       region: AWS_REGION,
-      // The sender tries again by itself, for as long as it takes.
-      tries: 1,
       ...(MILLRACE_QUEUE_ENDPOINT === undefined ? {} : { endpoint: MILLRACE_QUEUE_ENDPOINT }),
     },
     MILLRACE_QUEUE_URL_PREFIX ?? embeddedQueueUrlPrefix(MILLRACE_QUEUE_ENDPOINT ?? ''),

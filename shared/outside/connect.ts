@@ -9,7 +9,7 @@ import type { KubeAccess } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { kubeClient } from '#shared/kube/http-kube.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
-import { connectSqs } from '#shared/queue/sqs.ts';
+import { connectSqsReceiver } from '#shared/queue/sqs-receiver.ts';
 import { dataPlanes } from './data-plane.ts';
 import { tokenFromParameter } from './token-parameter.ts';
 
@@ -56,15 +56,12 @@ export const connectOutside: Connect = async (environment, stepName) => {
   });
   const kube = kubeClient(connection);
   const planes = dataPlanes(kube, connection);
-  const queues = connectSqs(
-    {
-      region: access.AWS_REGION,
-      ...(config.MILLRACE_QUEUE_ENDPOINT === undefined
-        ? {}
-        : { endpoint: config.MILLRACE_QUEUE_ENDPOINT }),
-    },
-    '',
-  );
+  const queues = connectSqsReceiver({
+    region: access.AWS_REGION,
+    ...(config.MILLRACE_QUEUE_ENDPOINT === undefined
+      ? {}
+      : { endpoint: config.MILLRACE_QUEUE_ENDPOINT }),
+  });
   return {
     kube,
     ports: { kube, topology: planes.topologyReader, admin: planes.adminReader },

@@ -36,7 +36,8 @@ function runtimeImportsOf({ text }: Source): readonly string[] {
 
 const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
   [/^etcd3$/, /^shared\/topology\//],
-  [/^@aws-sdk\/client-sqs$/, /^shared\/queue\//],
+  [/^@aws-sdk\/(client-sqs|credential-provider-node)$/, /^shared\/queue\//],
+  [/^aws4$/, /^shared\/queue\//],
   [/^@aws-sdk\/client-ssm$/, /^shared\/outside\//],
   [/^@kubernetes\/client-node$/, /^shared\/kube\//],
   [/^@bufbuild\/protobuf/, /^shared\/topology\//],
@@ -83,7 +84,10 @@ const rules: readonly Rule[] = [
       runtimeImportsOf(source).some((specifier) =>
         /^#shared\/(outside|queue|topology|admin|kube\/http)/.test(specifier),
       ),
-    violation: { path: 'shared/kernel/a.ts', text: "import { x } from '#shared/queue/sqs.ts';" },
+    violation: {
+      path: 'shared/kernel/a.ts',
+      text: "import { x } from '#shared/queue/sqs-sender.ts';",
+    },
   },
   {
     name: 'the relay knows no step and no adapter of the data plane',

@@ -4,7 +4,7 @@ import { describeError } from '#shared/kernel/errors.ts';
 import type { Logger } from '#shared/kernel/logger.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
-import type { KubeObject } from '#shared/kube/resources.ts';
+import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
 
 /** After this the API server ends a watch, and everything is listed again. */
 const watchSeconds = 60;
@@ -12,8 +12,6 @@ const watchSeconds = 60;
 const retryMs = 250;
 
 const pageSize = 500;
-
-type Followed = 'Pod' | 'PersistentVolumeClaim';
 
 const listSchema = z.looseObject({
   metadata: z.looseObject({ resourceVersion: z.string(), continue: z.string().optional() }),
@@ -25,7 +23,7 @@ const eventSchema = z.looseObject({
   object: z.looseObject({ metadata: z.looseObject({ uid: z.string().optional() }).optional() }),
 });
 
-export interface Follower<K extends Followed> {
+export interface Follower<K extends ResourceKind> {
   /** The whole list, each time it was read. */
   onList(objects: readonly KubeObject<K>[]): void;
   onChange(object: KubeObject<K>): void;
@@ -36,7 +34,7 @@ export interface Follower<K extends Followed> {
  * Lists and watches one kind over all namespaces until the signal. A watch that ends, however it ends, begins again with
  * a list, so nothing that happened in between is missed.
  */
-export async function followObjects<K extends Followed>(
+export async function followObjects<K extends ResourceKind>(
   connection: KubeConnection,
   kind: K,
   labelSelector: string | undefined,
@@ -58,7 +56,7 @@ export async function followObjects<K extends Followed>(
   }
 }
 
-async function list<K extends Followed>(
+async function list<K extends ResourceKind>(
   connection: KubeConnection,
   kind: K,
   selected: { readonly [name: string]: string },
@@ -89,7 +87,7 @@ async function list<K extends Followed>(
   }
 }
 
-async function watch<K extends Followed>(
+async function watch<K extends ResourceKind>(
   connection: KubeConnection,
   kind: K,
   query: { readonly [name: string]: string },

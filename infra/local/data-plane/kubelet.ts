@@ -18,12 +18,18 @@ const heartbeatMs = 10_000;
 
 const retryMs = 250;
 
+/** Pods looked after at the same time: enough that a node full of pods does not wait for one request after the other. */
+const podsAtOnce = 8;
+
 type Pod = KubeObject<'Pod'>;
 type Claim = KubeObject<'PersistentVolumeClaim'>;
 
 export interface KubeletOptions {
   readonly connection: KubeConnection;
-  readonly engine: Engine;
+  /** One for each data plane whose members run on this node. */
+  readonly engines: readonly Engine[];
+  /** Whose member a pod is; `undefined` where it is nobody's, and then it is bound and never started. */
+  readonly engineOf: (pod: KubeObject<'Pod'>) => Engine | undefined;
   readonly nodeName: string;
   /** Which pods are bound to this node. */
   readonly selector: string;
@@ -40,10 +46,10 @@ export class Kubelet {
   readonly #pods = new Map<string, Pod>();
   readonly #claims = new Map<string, Claim>();
   readonly #dirty = new Set<string>();
+  readonly #inWork = new Set<string>();
   readonly #closing = new AbortController();
   /** Ends the wait for the next heartbeat. */
   #nodeChange = new AbortController();
-  #isWorking = false;
   #running: Promise<unknown> | undefined;
 
   constructor(options: KubeletOptions) {
@@ -69,7 +75,7 @@ export class Kubelet {
         },
         onChange: (claim) => {
           this.#claims.set(claimKey(claim.metadata), claim);
-          this.#lookAtPods();
+          this.#lookAtUsers(claim);
         },
         onGone: (claim) => this.#claims.delete(claimKey(claim.metadata)),
       },
@@ -102,7 +108,7 @@ export class Kubelet {
   lookAt(podUid: string): void {
     this.#dirty.add(podUid);
     // Not at once: whoever calls may be in the middle of an event of the core.
-    queueMicrotask(() => void this.#work());
+    queueMicrotask(() => this.#work());
   }
 
   /** The node and each of its pods. */
@@ -117,6 +123,17 @@ export class Kubelet {
     }
   }
 
+  #lookAtUsers({ metadata: { namespace, name } }: Claim): void {
+    for (const { metadata, spec } of this.#pods.values()) {
+      const isUser =
+        metadata.namespace === namespace &&
+        spec?.volumes?.some((volume) => volume.persistentVolumeClaim?.claimName === name) === true;
+      if (isUser) {
+        this.lookAt(metadata.uid);
+      }
+    }
+  }
+
   #see(pod: Pod): void {
     this.#pods.set(pod.metadata.uid, pod);
     this.lookAt(pod.metadata.uid);
@@ -124,13 +141,15 @@ export class Kubelet {
 
   #forget(podUid: string): void {
     this.#pods.delete(podUid);
-    this.#options.engine.take({ kind: 'podGone', podUid });
+    this.#options.engines
+      .find(({ state }) => state.members[podUid] !== undefined)
+      ?.take({ kind: 'podGone', podUid });
   }
 
   #replacePods(pods: readonly Pod[]): void {
     const listed = new Set(pods.map(({ metadata }) => metadata.uid));
-    const known = [...this.#pods.keys(), ...Object.keys(this.#options.engine.state.members)];
-    for (const uid of known.filter((uid) => !listed.has(uid))) {
+    const members = this.#options.engines.flatMap(({ state }) => Object.keys(state.members));
+    for (const uid of [...this.#pods.keys(), ...members].filter((uid) => !listed.has(uid))) {
       this.#forget(uid);
     }
     for (const pod of pods) {
@@ -138,44 +157,57 @@ export class Kubelet {
     }
   }
 
-  /** One pod at a time; one that fails is looked at again a little later. */
-  async #work(): Promise<void> {
-    if (this.#isWorking) {
-      return;
-    }
-    this.#isWorking = true;
+  /** Takes what is dirty, as much as may be in work at a time; never the same pod twice at once. */
+  #work(): void {
     for (const uid of this.#dirty) {
-      this.#dirty.delete(uid);
-      try {
-        await this.#reconcile(uid);
-      } catch (error) {
-        this.#options.log.warn({ error: describeError(error) }, 'a pod cannot be looked after');
-        setTimeout(() => this.lookAt(uid), retryMs).unref();
+      if (this.#closing.signal.aborted || this.#inWork.size >= podsAtOnce) {
+        return;
       }
-      if (this.#closing.signal.aborted) {
-        break;
+      if (!this.#inWork.has(uid)) {
+        this.#dirty.delete(uid);
+        void this.#lookAfter(uid);
       }
     }
-    this.#isWorking = false;
+  }
+
+  /** Never rejects: a pod that cannot be looked after now is looked at again a little later. */
+  async #lookAfter(uid: string): Promise<void> {
+    this.#inWork.add(uid);
+    try {
+      await this.#reconcile(uid);
+    } catch (error) {
+      this.#options.log.warn({ error: describeError(error) }, 'a pod cannot be looked after');
+      setTimeout(() => this.lookAt(uid), retryMs).unref();
+    }
+    this.#inWork.delete(uid);
+    this.#work();
   }
 
   async #reconcile(uid: string): Promise<void> {
     const pod = this.#pods.get(uid);
-    const { engine, nodeName } = this.#options;
     if (pod === undefined) {
       return;
     }
     if ((pod.spec?.nodeName ?? '') === '') {
       await this.#bind(pod);
-    } else if (pod.spec?.nodeName === nodeName) {
-      if (hasFault(engine.state, 'nodeNotReady')) {
-        await this.#markUnready(pod);
-      } else if (pod.metadata.deletionTimestamp !== undefined) {
-        await this.#stop(pod);
-      } else if (pod.status?.phase !== 'Failed' && pod.status?.phase !== 'Succeeded') {
-        await this.#run(pod);
-      }
+      return;
     }
+    const engine = this.#options.engineOf(pod);
+    if (pod.spec?.nodeName !== this.#options.nodeName || engine === undefined) {
+      return;
+    }
+    if (this.#isNodeLost()) {
+      await this.#markUnready(pod);
+    } else if (pod.metadata.deletionTimestamp !== undefined) {
+      await this.#stop(pod, engine);
+    } else if (pod.status?.phase !== 'Failed' && pod.status?.phase !== 'Succeeded') {
+      await this.#run(pod, engine);
+    }
+  }
+
+  /** The node is one for all: a fault that any of its data planes was told of. */
+  #isNodeLost(): boolean {
+    return this.#options.engines.some(({ state }) => hasFault(state, 'nodeNotReady'));
   }
 
   async #bind(pod: Pod): Promise<void> {
@@ -197,8 +229,7 @@ export class Kubelet {
   }
 
   /** A pod is started once, when its claims are there; from then on its status follows the core's. */
-  async #run(pod: Pod): Promise<void> {
-    const { engine } = this.#options;
+  async #run(pod: Pod, engine: Engine): Promise<void> {
     const { uid } = pod.metadata;
     if (engine.state.members[uid] === undefined) {
       const claims = this.#claimsOf(pod);
@@ -260,8 +291,7 @@ export class Kubelet {
     });
   }
 
-  async #stop(pod: Pod): Promise<void> {
-    const { engine } = this.#options;
+  async #stop(pod: Pod, engine: Engine): Promise<void> {
     const { uid, deletionGracePeriodSeconds } = pod.metadata as Pod['metadata'] & {
       readonly deletionGracePeriodSeconds?: number;
     };
@@ -301,7 +331,8 @@ export class Kubelet {
       contentType: 'application/strategic-merge-patch+json',
       body: { metadata: { uid }, status },
     });
-    if (code === 200 && this.#pods.has(uid)) {
+    // What the watch told of meanwhile is newer than this answer.
+    if (code === 200 && this.#pods.get(uid) === pod) {
       this.#pods.set(uid, body as Pod);
     }
   }
@@ -343,8 +374,8 @@ export class Kubelet {
 
   /** Writes the node's condition; a node that is ready makes its object again when somebody removed it. */
   async #reportNode(): Promise<void> {
-    const { nodeName, engine } = this.#options;
-    const isReady = !hasFault(engine.state, 'nodeNotReady');
+    const { nodeName } = this.#options;
+    const isReady = !this.#isNodeLost();
     const path = collectionPath('Node', undefined);
     const write = () =>
       this.#send({

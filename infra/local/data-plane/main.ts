@@ -2,16 +2,21 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type http from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import * as z from 'zod';
+import { shardLabel } from '#shared/api/labels.ts';
 import { logLevel, readConfig } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { type Logger, createLogger } from '#shared/kernel/logger.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
+import { parseEndpoint } from '#shared/topology/address.ts';
+import type { EtcdStore } from '#shared/topology/etcd-store.ts';
+import { etcd3Store } from '#shared/topology/etcd3-store.ts';
 import { AdminServer } from './admin-server.ts';
 import { createControlServer } from './control-server.ts';
 import { Engine } from './engine.ts';
-import { Kubelet } from './kubelet.ts';
-import { type Settings, settingsSchema } from './settings.ts';
+import { Kubelet, type KubeletOptions } from './kubelet.ts';
+import { type DataPlaneSettings, type Settings, settingsSchema } from './settings.ts';
 import { type DataPlaneConfig, type DataPlaneOutput, createState } from './state.ts';
 import { StateFile } from './state-file.ts';
 import { TopologyLink } from './topology-link.ts';
@@ -22,26 +27,32 @@ const configuration = z.object({
   MILLRACE_LOG_LEVEL: logLevel,
 });
 
-/** Runs one data plane until SIGTERM or SIGINT. */
+/** Runs a node and its data planes until SIGTERM or SIGINT. */
 async function main(): Promise<void> {
   const config = readConfig(configuration);
   const log = createLogger(config.MILLRACE_LOG_LEVEL, { component: 'data-plane' });
   const text = readFileSync(config.MILLRACE_DATA_PLANE_SETTINGS, 'utf8');
   const settings = settingsSchema.parse(JSON.parse(text));
-  const engine = openEngine(settings);
   const connection = connectKube({
     server: settings.server,
     ...(settings.ca === undefined ? {} : { ca: settings.ca }),
     credentials: async () => ({ token: settings.token }),
   });
-  const topology = new TopologyLink(settings.etcdEndpoint, engine, log);
-  const { nodeName, selector } = settings;
-  const kubelet = new Kubelet({ connection, engine, nodeName, selector, log });
-  const admin = new AdminServer((request) => engine.take({ kind: 'adminAsked', request }));
-  const control = createControlServer(engine);
-  await listen(admin.server, settings.adminPort);
-  await listen(control, settings.controlPort);
-  engine.run((output) => carryOut(output, { topology, kubelet, admin }));
+  const store = etcd3Store(parseEndpoint(settings.etcdEndpoint), {});
+  const planes = settings.dataPlanes.map((plane) => openDataPlane(settings, plane, store, log));
+  const kubelet = new Kubelet({
+    connection,
+    engines: planes.map(({ engine }) => engine),
+    engineOf: engineFinder(planes),
+    nodeName: settings.nodeName,
+    selector: settings.selector,
+    log,
+  });
+  for (const { engine, topology, admin, control, ports } of planes) {
+    await listen(admin.server, ports.admin);
+    await listen(control, ports.control);
+    engine.run((output) => carryOut(output, { topology, kubelet, admin }));
+  }
   await kubelet.start();
 
   let isStopping = false;
@@ -50,22 +61,58 @@ async function main(): Promise<void> {
       return;
     }
     isStopping = true;
-    engine.stop();
-    topology.close();
+    for (const { engine, topology } of planes) {
+      engine.stop();
+      topology.close();
+    }
+    store.close();
     connection.close();
     await kubelet.stop();
     process.exit(0);
   };
   process.once('SIGTERM', () => void stop());
   process.once('SIGINT', () => void stop());
-  announce(admin.server, control, log);
+  announce(planes, log);
+}
+
+interface OpenDataPlane {
+  readonly shardName: string | undefined;
+  readonly engine: Engine;
+  readonly topology: TopologyLink;
+  readonly admin: AdminServer;
+  readonly control: http.Server;
+  readonly ports: { readonly admin: number; readonly control: number };
+}
+
+function openDataPlane(
+  settings: Settings,
+  plane: DataPlaneSettings,
+  store: EtcdStore,
+  log: Logger,
+): OpenDataPlane {
+  const engine = openEngine(settings, plane);
+  const { shardName, adminPort, controlPort } = plane;
+  return {
+    shardName,
+    engine,
+    topology: new TopologyLink(store, engine, log),
+    admin: new AdminServer((request) => engine.take({ kind: 'adminAsked', request })),
+    control: createControlServer(engine),
+    ports: { admin: adminPort, control: controlPort },
+  };
+}
+
+/** The one without a shard's name has every pod of the node. */
+function engineFinder(planes: readonly OpenDataPlane[]): KubeletOptions['engineOf'] {
+  const byName = new Map(planes.map(({ shardName, engine }) => [shardName, engine]));
+  return ({ metadata }) => byName.get(undefined) ?? byName.get(metadata.labels?.[shardLabel]);
 }
 
 /** Goes on with what the folder holds; what can be told anew at each start is taken from the settings. */
-function openEngine(settings: Settings): Engine {
-  const file = new StateFile(settings.dataDir);
-  const { speed, shard, globalRoot, cellRoot, requiredCount, legacyPods, seed, cells } = settings;
-  const serverAddress = new URL(settings.etcdEndpoint).host;
+function openEngine({ dataDir, speed, etcdEndpoint }: Settings, plane: DataPlaneSettings): Engine {
+  const { shardName, shard, globalRoot, cellRoot, requiredCount, legacyPods, seed, cells } = plane;
+  const file = new StateFile(shardName === undefined ? dataDir : join(dataDir, shardName));
+  const serverAddress = new URL(etcdEndpoint).host;
   const config: DataPlaneConfig = {
     speed,
     shard,
@@ -117,12 +164,15 @@ async function listen(server: http.Server, port: number): Promise<void> {
   await once(server, 'listening');
 }
 
-function announce(admin: http.Server, control: http.Server, log: Logger): void {
+function announce(planes: readonly OpenDataPlane[], log: Logger): void {
   const urlOf = (server: http.Server) =>
     `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const urls = { adminUrl: urlOf(admin), controlUrl: urlOf(control) };
-  log.info(urls, 'the data plane runs');
-  process.stdout.write(`${JSON.stringify({ ready: true, ...urls })}\n`);
+  const dataPlanes = planes.map(({ admin, control }) => ({
+    adminUrl: urlOf(admin.server),
+    controlUrl: urlOf(control),
+  }));
+  log.info({ dataPlanes: dataPlanes.length }, 'the data planes run');
+  process.stdout.write(`${JSON.stringify({ ready: true, dataPlanes })}\n`);
 }
 
 main().catch((error: unknown) => {

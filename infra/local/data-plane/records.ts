@@ -43,10 +43,11 @@ export function claimKey({ globalRoot, shard }: DataPlaneConfig): string {
   return `${globalRoot}/databases/${shard.database}/${shard.tableGroup}/${shard.shard}/ShardInitClaim`;
 }
 
-/** Everything of ours in etcd begins with one of these. */
+/** Everything of ours in etcd begins with one of these, and none of them with another. */
 export function topologyPrefixes({ config, cells }: DataPlaneState): string[] {
-  const roots = new Set(cells.map(({ name }) => `${cellRoot(config, name)}/poolers/`));
-  return [`${config.globalRoot}/cells/`, `${config.globalRoot}/databases/`, ...roots];
+  const poolers = cells.map(({ name }) => `${cellRoot(config, name)}/poolers/`);
+  const all = [...new Set([`${config.globalRoot}/`, ...poolers])];
+  return all.filter((prefix) => !all.some((other) => other !== prefix && prefix.startsWith(other)));
 }
 
 const lifecycleStatus = {

@@ -5,24 +5,11 @@ const root = z.string().regex(/^(\/[^/]+)+$/, 'must begin with a slash and not e
 const name = z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a DNS label');
 
 /** All that one data plane can be told. What is not given is as a plain Multigres has it. */
-export const settingsSchema = z.strictObject({
-  /** `https://host:port` of the API server, the PEM of who signed its certificate, and who signs in. */
-  server: z.url(),
-  ca: z.string().optional(),
-  token: z.string(),
-  /** `http://host:port` of the etcd that holds the topology. */
-  etcdEndpoint: z.url(),
-  /** Kept over restarts: the same folder goes on where it ended. */
-  dataDir: z.string().min(1),
-  /** Divides all durations. At the highest, 100 looks a second are as many as one etcd answers comfortably. */
-  speed: z.number().positive().max(100).default(1),
+const dataPlaneShape = {
   /** Of everything that is left to chance: which member leads first, how long things take. */
   seed: z.int().default(1),
   /** Cells that exist from the beginning; others as pods name them. */
   cells: z.array(name).default([]),
-  nodeName: name.default('millrace-node'),
-  /** Which pods are this data plane's: a label selector over all namespaces. One data plane is one shard. */
-  selector: z.string().min(1).default('millrace.dev/shard'),
   shard: z
     .strictObject({
       database: z.string().min(1),
@@ -40,7 +27,62 @@ export const settingsSchema = z.strictObject({
   /** On the loopback interface; 0 takes a free one. */
   adminPort: port.default(0),
   controlPort: port.default(0),
+};
+
+/** The node that a process stands for. */
+const nodeShape = {
+  /** `https://host:port` of the API server, the PEM of who signed its certificate, and who signs in. */
+  server: z.url(),
+  ca: z.string().optional(),
+  token: z.string(),
+  /** `http://host:port` of the etcd that holds the topology. */
+  etcdEndpoint: z.url(),
+  /** Kept over restarts: the same folder goes on where it ended. */
+  dataDir: z.string().min(1),
+  /** Divides all durations. At the highest, 100 looks a second are as many as one etcd answers comfortably. */
+  speed: z.number().positive().max(100).default(1),
+  nodeName: name.default('millrace-node'),
+  /** Which pods are bound to this node: a label selector over all namespaces. */
+  selector: z.string().min(1).default('millrace.dev/shard'),
+};
+
+const dataPlaneSchema = z.strictObject({
+  ...dataPlaneShape,
+  /** Its members are the pods whose label `millrace.dev/shard` has this value; without it, all pods of the node. */
+  shardName: name.optional(),
 });
+
+export type DataPlaneSettings = z.infer<typeof dataPlaneSchema>;
+
+/** One process: a node, and the data planes whose members run on it. */
+export const settingsSchema = z
+  .strictObject({ ...nodeShape, dataPlanes: z.array(dataPlaneSchema).min(1) })
+  .refine(({ dataPlanes: planes }) => planes.length === 1 || haveOwnPods(planes), {
+    path: ['dataPlanes'],
+    error: 'several need a shard name each, all different',
+  })
+  .refine(({ dataPlanes: planes }) => haveOwnKeys(planes), {
+    path: ['dataPlanes'],
+    error: 'several need roots in etcd of their own, none below another’s',
+  });
+
+function haveOwnPods(planes: readonly DataPlaneSettings[]): boolean {
+  return new Set(planes.flatMap(({ shardName }) => shardName ?? [])).size === planes.length;
+}
+
+function haveOwnKeys(planes: readonly DataPlaneSettings[]): boolean {
+  const roots = planes.flatMap((plane) =>
+    [plane.globalRoot, plane.cellRoot].map((root) => ({ plane, path: `${root}/` })),
+  );
+  return !roots.some(({ plane, path }) =>
+    roots.some((other) => other.plane !== plane && other.path.startsWith(path)),
+  );
+}
 
 export type Settings = z.infer<typeof settingsSchema>;
 export type SettingsInput = z.input<typeof settingsSchema>;
+
+/** The same for a process with one data plane, which has all pods of its node. */
+export const singleSettingsSchema = z.strictObject({ ...nodeShape, ...dataPlaneShape });
+
+export type SingleSettingsInput = z.input<typeof singleSettingsSchema>;

@@ -1,41 +1,97 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { constants, existsSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
 import type { DataPlaneState } from './state.ts';
 
 /** The layout of the state. A file of another one is refused, since nothing could be made of half of it. */
-const version = 1;
+const version = 2;
 
-const fileSchema = z.object({
-  version: z.literal(version),
-  state: z.custom<DataPlaneState>((value) => typeof value === 'object' && value !== null),
-});
+const names = ['state-0.json', 'state-1.json'] as const;
 
-/** Keeps the state in one file that is always whole: it is written beside and renamed. */
+const slotSchema = z
+  .object({
+    version: z.literal(version),
+    sequence: z.int(),
+    state: z.custom<DataPlaneState>((value) => typeof value === 'object' && value !== null),
+    end: z.int(),
+  })
+  .refine(({ sequence, end }) => sequence === end);
+
+interface Slot {
+  readonly sequence: number;
+  readonly state: DataPlaneState;
+}
+
+/**
+ * Keeps the state in two files that are written in turn, so that one of them is always whole.
+ *
+ * They are written in place: a file that replaces another by its name makes a journalling file system write it to the
+ * disk at once, and a process that keeps its state at every event would do little else.
+ */
 export class StateFile {
-  readonly #path: string;
+  readonly #paths: readonly string[];
+  readonly #descriptors = new Map<string, number>();
+  #sequence: number | undefined;
 
   constructor(folder: string) {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    this.#path = join(folder, 'state.json');
+    this.#paths = names.map((name) => join(folder, name));
   }
 
-  /** Throws where the file is there and cannot be read: starting anew would lose data without a word. */
+  /** Throws where there is a state that cannot be read: starting anew would lose data without a word. */
   load(): DataPlaneState | undefined {
-    if (!existsSync(this.#path)) {
-      return undefined;
+    const present = this.#paths.filter((path) => existsSync(path));
+    const [newest] = present
+      .flatMap((path) => readSlot(path) ?? [])
+      .toSorted((a, b) => b.sequence - a.sequence);
+    // The very first write was cut off: nobody has seen anything of that state.
+    if (newest === undefined && present.length > 1) {
+      throw new Error(`${present.join(' and ')} hold no state`);
     }
-    const parsed = fileSchema.safeParse(JSON.parse(readFileSync(this.#path, 'utf8')));
-    if (!parsed.success) {
-      throw new Error(`${this.#path} is no state of this version`);
-    }
-    return parsed.data.state;
+    this.#sequence = newest?.sequence ?? 0;
+    return newest?.state;
   }
 
   /** Synchronous, so that nothing of a state comes out before the state is kept. */
   keep(state: DataPlaneState): void {
-    const beside = `${this.#path}.new`;
-    writeFileSync(beside, JSON.stringify({ version, state }), { mode: 0o600 });
-    renameSync(beside, this.#path);
+    if (this.#sequence === undefined) {
+      this.load();
+    }
+    const sequence = (this.#sequence ?? 0) + 1;
+    // What an earlier, longer state left behind the end of the line is never read.
+    const line = Buffer.from(`${JSON.stringify({ version, sequence, state, end: sequence })}\n`);
+    const written = writeSync(this.#descriptorOf(sequence), line, 0, line.length, 0);
+    if (written !== line.length) {
+      throw new Error(`only ${written} of ${line.length} bytes of the state could be kept`);
+    }
+    this.#sequence = sequence;
   }
+
+  #descriptorOf(sequence: number): number {
+    const path = this.#paths[sequence % this.#paths.length] ?? '';
+    const descriptor =
+      this.#descriptors.get(path) ?? openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+    this.#descriptors.set(path, descriptor);
+    return descriptor;
+  }
+}
+
+/**
+ * The state in one file; `undefined` where its last write was cut off, which leaves the head of the new state before the
+ * tail of an older one, and so a different number at each end.
+ */
+function readSlot(path: string): Slot | undefined {
+  const [line = ''] = readFileSync(path, 'utf8').split('\n', 1);
+  let body: unknown;
+  try {
+    body = JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+  const found = z.looseObject({ version: z.number() }).safeParse(body);
+  if (!found.success || found.data.version !== version) {
+    throw new Error(`${path} is no state of this version`);
+  }
+  const parsed = slotSchema.safeParse(body);
+  return parsed.success ? parsed.data : undefined;
 }

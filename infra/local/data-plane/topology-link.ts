@@ -2,9 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import type { Logger } from '#shared/kernel/logger.ts';
 import { describeError } from '#shared/kernel/errors.ts';
-import { parseEndpoint } from '#shared/topology/address.ts';
-import { readKey, readPrefix, within } from '#shared/topology/etcd-store.ts';
-import { etcd3Store } from '#shared/topology/etcd3-store.ts';
+import { type EtcdStore, readKey, readPrefix, within } from '#shared/topology/etcd-store.ts';
 import type { Engine } from './engine.ts';
 import { fromBase64, toBase64 } from './records.ts';
 import type { DataPlaneOutput, TopologyEntry } from './state.ts';
@@ -19,15 +17,16 @@ type Write = Extract<DataPlaneOutput, { kind: 'writeRecord' }>;
 
 /** Carries the core's reads and writes to etcd, one at a time, so that no read is older than a write before it. */
 export class TopologyLink {
-  readonly #store: ReturnType<typeof etcd3Store>;
+  readonly #store: EtcdStore;
   readonly #engine: Engine;
   readonly #log: Logger;
   readonly #oneAtATime = pLimit(1);
   readonly #closing = new AbortController();
   #waiting: Read | undefined;
 
-  constructor(endpoint: string, engine: Engine, log: Logger) {
-    this.#store = etcd3Store(parseEndpoint(endpoint), {});
+  /** @param store may be shared, and stays open */
+  constructor(store: EtcdStore, engine: Engine, log: Logger) {
+    this.#store = store;
     this.#engine = engine;
     this.#log = log;
   }
@@ -101,6 +100,5 @@ export class TopologyLink {
 
   close(): void {
     this.#closing.abort();
-    this.#store.close();
   }
 }

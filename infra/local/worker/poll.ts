@@ -32,16 +32,20 @@ export interface PollOptions {
 /**
  * Feeds one sandbox from one queue until the signal aborts, one batch at a time, as Lambda's event source mapping does:
  * what the function did not name as failed is deleted; everything else stays hidden until its visibility ends, which
- * the function itself may have changed. Resolves when the last invocation has ended.
+ * the function itself may have changed. Resolves when the last invocation has ended and its messages are deleted.
  */
 export async function poll(options: PollOptions, signal: AbortSignal): Promise<void> {
   let failuresInARow = 0;
+  let deleting = Promise.resolve();
   while (!signal.aborted) {
     try {
       const messages = await receive(options);
       failuresInARow = 0;
       if (messages.length > 0) {
-        await processBatch(messages, options);
+        const batch = await processBatch(messages, options);
+        // Deleting is no concern of the next batch: the sandbox goes on meanwhile, one deletion behind at most.
+        await deleting;
+        deleting = deleteDone(batch, options);
       }
     } catch (error) {
       failuresInARow += 1;
@@ -51,6 +55,7 @@ export async function poll(options: PollOptions, signal: AbortSignal): Promise<v
       await pauseAfter(failuresInARow, signal);
     }
   }
+  await deleting;
 }
 
 async function receive({ client, queueUrl }: PollOptions): Promise<ReceivedMessage[]> {
@@ -74,40 +79,61 @@ function isComplete(message: Message): message is ReceivedMessage {
   );
 }
 
+interface ProcessedBatch {
+  readonly requestId: string;
+  readonly messages: readonly ReceivedMessage[];
+  /** Those to delete; `undefined` where the invocation failed, or its answer was none, and all come again. */
+  readonly done: readonly ReceivedMessage[] | undefined;
+}
+
 async function processBatch(
   messages: readonly ReceivedMessage[],
-  options: PollOptions,
-): Promise<void> {
-  const { sandbox, log } = options;
-  const event = makeEvent(messages, { arn: options.queueArn, region: options.region });
-  const result = await sandbox.invoke(event);
+  { sandbox, log, queueArn: arn, region }: PollOptions,
+): Promise<ProcessedBatch> {
+  const result = await sandbox.invoke(makeEvent(messages, { arn, region }));
+  const { requestId } = result;
   if (result.kind === 'failed') {
-    log.error({ requestId: result.requestId, why: result.why }, 'invocation failed');
-    return;
+    log.error({ requestId, why: result.why }, 'invocation failed');
+    return { requestId, messages, done: undefined };
   }
   const settlement = settle(
     messages.map((message) => message.MessageId),
     result.value,
   );
   if (settlement.kind === 'refused') {
-    log.error({ requestId: result.requestId, why: settlement.why }, 'answer refused');
-    return;
+    log.error({ requestId, why: settlement.why }, 'answer refused');
+    return { requestId, messages, done: undefined };
   }
   const done = messages.filter((message) => !settlement.failedIds.has(message.MessageId));
-  if (done.length > 0) {
-    await acknowledge(done, options);
-  }
-  log.debug(
-    { requestId: result.requestId, messages: messages.length, failed: settlement.failedIds.size },
-    'batch processed',
-  );
+  return { requestId, messages, done };
 }
 
-/** A message that is not deleted comes again, so a failure here is reported and no more. */
-async function acknowledge(
-  messages: readonly ReceivedMessage[],
+/** Never rejects: a message that is not deleted comes again, so a failure here is reported and no more. */
+async function deleteDone(
+  { requestId, messages, done }: ProcessedBatch,
   { client, queueUrl, log }: PollOptions,
 ): Promise<void> {
+  if (done === undefined) {
+    return;
+  }
+  try {
+    const failures = done.length === 0 ? [] : await deleteMessages(client, queueUrl, done);
+    for (const why of failures) {
+      log.warn({ requestId, why }, 'message not deleted');
+    }
+    const failed = messages.length - done.length;
+    log.debug({ requestId, messages: messages.length, failed }, 'batch processed');
+  } catch (error) {
+    log.warn({ requestId, why: describeError(error) }, 'messages not deleted');
+  }
+}
+
+/** @returns why each of those that were not deleted was not */
+async function deleteMessages(
+  client: SQSClient,
+  queueUrl: string,
+  messages: readonly ReceivedMessage[],
+): Promise<readonly string[]> {
   const answer = await client.send(
     new DeleteMessageBatchCommand({
       QueueUrl: queueUrl,
@@ -117,9 +143,7 @@ async function acknowledge(
       })),
     }),
   );
-  for (const failure of answer.Failed ?? []) {
-    log.warn({ why: failure.Code }, 'message not deleted');
-  }
+  return (answer.Failed ?? []).map(({ Code = 'unknown' }) => Code);
 }
 
 async function pauseAfter(failuresInARow: number, signal: AbortSignal): Promise<void> {

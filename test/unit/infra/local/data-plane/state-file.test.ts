@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -27,23 +27,68 @@ describe('the state file', () => {
     expect(new StateFile(join(folder, 'new')).load()).toBeUndefined();
   });
 
-  test('is never half of a state, though a write was cut off', async () => {
-    const { state } = aSettledCluster();
-    new StateFile(folder).keep(state);
-    const half = (await readFile(join(folder, 'state.json'), 'utf8')).slice(0, 100);
-    await writeFile(join(folder, 'state.json.new'), half);
+  test.each([0, 1, 100, -100, -3])(
+    'is never half of a state, though a write was cut off after %i bytes',
+    async (length) => {
+      const { state } = aSettledCluster();
+      const file = new StateFile(folder);
+      file.keep({ ...state, nextOrder: 1_000_001 });
+      file.keep({ ...state, nextOrder: 1_000_002 });
+      const older = await readFile(join(folder, 'state-1.json'), 'utf8');
+      file.keep({ ...state, nextOrder: 1_000_003 });
+      const newer = await readFile(join(folder, 'state-1.json'), 'utf8');
+      const cut = newer.slice(0, length) + older.slice(newer.slice(0, length).length);
+      await writeFile(join(folder, 'state-1.json'), cut);
 
-    expect(new StateFile(folder).load()).toEqual(state);
+      const loaded = new StateFile(folder).load();
+
+      expect(newer.length).toBe(older.length);
+      expect(loaded?.nextOrder).toBe(1_000_002);
+    },
+  );
+
+  test('goes on from the last whole state, and keeps that until the next one is whole', async () => {
+    const { state } = aSettledCluster();
+    const file = new StateFile(folder);
+    file.keep({ ...state, nextOrder: 1 });
+    file.keep({ ...state, nextOrder: 2 });
+    const next = new StateFile(folder);
+    next.load();
+
+    next.keep({ ...state, nextOrder: 3 });
+
+    expect(new StateFile(folder).load()?.nextOrder).toBe(3);
+    await writeFile(join(folder, 'state-1.json'), '');
+    expect(new StateFile(folder).load()?.nextOrder).toBe(2);
   });
 
-  test('leaves nothing but itself', async () => {
+  test('is nothing when its very first write was cut off', async () => {
     new StateFile(folder).keep(aSettledCluster().state);
+    await truncate(join(folder, 'state-1.json'), 100);
 
-    expect(await readdir(folder)).toEqual(['state.json']);
+    expect(new StateFile(folder).load()).toBeUndefined();
+  });
+
+  test('gives back a short state after a long one', () => {
+    const { state } = aSettledCluster();
+    const file = new StateFile(folder);
+    file.keep(state);
+    file.keep(state);
+
+    file.keep({ ...state, members: {}, nextOrder: 7 });
+
+    expect(new StateFile(folder).load()).toEqual({ ...state, members: {}, nextOrder: 7 });
+  });
+
+  test('is refused where nothing of it can be read', async () => {
+    await writeFile(join(folder, 'state-0.json'), 'x');
+    await writeFile(join(folder, 'state-1.json'), 'x');
+
+    expect(() => new StateFile(folder).load()).toThrow(/hold no state/);
   });
 
   test('of another layout is refused', async () => {
-    await writeFile(join(folder, 'state.json'), '{"version":0,"state":{}}');
+    await writeFile(join(folder, 'state-0.json'), '{"version":0,"state":{}}');
 
     expect(() => new StateFile(folder).load()).toThrow(/is no state of this version/);
   });

@@ -231,4 +231,16 @@ describe('the local worker', { timeout: 60_000 }, () => {
     expect(log.where({ msg: 'invocation failed' })).toHaveLength(1);
     expect(await queue.counts()).toEqual({ visible: 1, hidden: 1 });
   });
+
+  test('a stop resolves when the messages of the last batch are deleted', async () => {
+    const queue = await aQueue(60);
+    const { worker, lines, log } = aWorker(queue);
+
+    await queue.send('ok', 'ok');
+    await lines.until({ line: 'saw' }, 2);
+    await worker.stop();
+
+    expect(log.where({ msg: 'batch processed' })).toMatchObject([{ messages: 2, failed: 0 }]);
+    expect(await queue.counts()).toEqual({ visible: 0, hidden: 0 });
+  });
 });

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { type RequestListener, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type FauxqsServer, startFauxqs } from 'fauxqs';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { connectSqs, embeddedQueueUrlPrefix } from '#shared/queue/sqs.ts';
+import { connectSqsSender, embeddedQueueUrlPrefix } from '#shared/queue/sqs-sender.ts';
 
 let server: FauxqsServer;
 
@@ -16,12 +16,23 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 function connect(endpoint = server.address) {
-  const queues = connectSqs(
-    { region: 'us-east-1', endpoint, tries: 1 },
+  const queues = connectSqsSender(
+    { region: 'us-east-1', endpoint },
     embeddedQueueUrlPrefix(endpoint),
   );
   onTestFinished(() => queues.close());
   return queues;
+}
+
+/** A server that answers every request like this. */
+async function serve(answer: RequestListener): Promise<string> {
+  const listener = createServer(answer).listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  onTestFinished(() => {
+    listener.close();
+    listener.closeAllConnections();
+  });
+  return `http://127.0.0.1:${(listener.address() as AddressInfo).port}`;
 }
 
 /** Names that no other test uses: the messages of a queue outlive the test. */
@@ -77,15 +88,9 @@ describe('a batch', () => {
   });
 
   test('to a server that takes the request and never answers rejects in time', async () => {
-    const silent = createServer(() => undefined).listen(0, '127.0.0.1');
-    await once(silent, 'listening');
-    onTestFinished(() => {
-      silent.close();
-      silent.closeAllConnections();
-    });
-    const endpoint = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
-    const queues = connectSqs(
-      { region: 'us-east-1', endpoint, tries: 1, requestTimeoutMs: 200 },
+    const endpoint = await serve(() => undefined);
+    const queues = connectSqsSender(
+      { region: 'us-east-1', endpoint, requestTimeoutMs: 200 },
       embeddedQueueUrlPrefix(endpoint),
     );
     onTestFinished(() => queues.close());
@@ -93,6 +98,33 @@ describe('a batch', () => {
     const sending = queues.send('millrace-test-batch', [{ id: '0', body: 'x', group: 'g' }]);
 
     await expect(sending).rejects.toThrow(/timeout|timed out|within/i);
+  });
+
+  test('that is refused rejects with the words of who refused it', async () => {
+    const answers = [
+      [400, '{"__type":"com.amazonaws.sqs#RequestThrottled","message":"Rate exceeded"}'],
+      [503, '<html>busy</html>'],
+    ] as const;
+    const errors: unknown[] = [];
+
+    for (const [status, text] of answers) {
+      const endpoint = await serve((_, response) => response.writeHead(status).end(text));
+      const sending = connect(endpoint).send('q', [{ id: '0', body: 'x', group: 'g' }]);
+      errors.push(await sending.catch((error: unknown) => error));
+    }
+
+    expect(errors.map(String)).toEqual([
+      'Error: the queue answered 400: RequestThrottled: Rate exceeded',
+      'Error: the queue answered 503',
+    ]);
+  });
+
+  test('that got an answer of no known form rejects', async () => {
+    const endpoint = await serve((_, response) => response.end('{"Successful":[{}]}'));
+
+    const sending = connect(endpoint).send('q', [{ id: '0', body: 'x', group: 'g' }]);
+
+    await expect(sending).rejects.toThrow();
   });
 
   test('can be given up', async () => {
@@ -106,26 +138,4 @@ describe('a batch', () => {
 
     await expect(sending).rejects.toThrow();
   });
-});
-
-test('a received message becomes visible again when asked', async () => {
-  const { SQSClient, ReceiveMessageCommand } = await import('@aws-sdk/client-sqs');
-  const queue = createQueue('millrace-test-visibility');
-  const queueUrl = `${embeddedQueueUrlPrefix(server.address)}${queue}`;
-  const reader = new SQSClient({
-    region: 'us-east-1',
-    endpoint: server.address,
-    useQueueUrlAsEndpoint: false,
-  });
-  onTestFinished(() => reader.destroy());
-  const receive = async () =>
-    (await reader.send(new ReceiveMessageCommand({ QueueUrl: queueUrl }))).Messages ?? [];
-  server.sendMessage(queue, 'hello');
-  const [first] = await receive();
-  const hidden = await receive();
-
-  await connect().changeVisibility(queueUrl, first?.ReceiptHandle ?? '', 0);
-
-  expect(hidden).toEqual([]);
-  expect((await receive()).map(({ Body }) => Body)).toEqual(['hello']);
 });

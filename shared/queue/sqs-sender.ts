@@ -1,0 +1,178 @@
+import http from 'node:http';
+import https from 'node:https';
+import type { defaultProvider as DefaultProvider } from '@aws-sdk/credential-provider-node';
+import aws4 from 'aws4';
+import * as z from 'zod';
+import type { QueueEntry, QueueSender, SendOutcome } from './queue.ts';
+
+export interface SqsSenderAccess {
+  readonly region: string;
+  /** Another server than the one in the queues' URLs, such as an embedded queue. */
+  readonly endpoint?: string;
+  /** How long one request may take, in milliseconds; then it counts as not answered. Default 10 000. */
+  readonly requestTimeoutMs?: number;
+}
+
+export interface SqsSender extends QueueSender {
+  /** Closes the connections. */
+  close(): void;
+}
+
+type CredentialChain = ReturnType<typeof DefaultProvider>;
+
+/** A hanging queue must not look like a slow one for long. */
+const defaultRequestTimeoutMs = 10_000;
+
+/** The account in the queue URLs of an embedded queue. */
+const embeddedAccount = '000000000000';
+
+/** Ten results take a few kilobytes. */
+const maxAnswerBytes = 256 * 1024;
+
+const outcomeSchema = z.looseObject({
+  Successful: z.array(z.looseObject({ Id: z.string() })).default([]),
+  Failed: z
+    .array(z.looseObject({ Id: z.string(), Code: z.string().default('unknown') }))
+    .default([]),
+});
+
+const refusalSchema = z.looseObject({
+  __type: z.string().default(''),
+  message: z.string().optional(),
+  Message: z.string().optional(),
+});
+
+/** Where queues are that the environment names by their server alone: `<endpoint>/000000000000/`. */
+export function embeddedQueueUrlPrefix(endpoint: string): string {
+  return `${endpoint.replace(/\/+$/, '')}/${embeddedAccount}/`;
+}
+
+/**
+ * Sends batches to Amazon SQS, or to a server that speaks its protocol (AWS JSON 1.0, action SendMessageBatch), each once:
+ * trying again is the caller's.
+ *
+ * It speaks the protocol by itself because the relay does hardly anything else. With the SDK's client each batch costs
+ * four times the processor time, and half of the memory that a relay may have is gone before the first. Signing and
+ * credentials stay with libraries.
+ *
+ * @param queueUrlPrefix put before a queue's name for its URL, `https://sqs.<region>.amazonaws.com/<account>/`
+ */
+export function connectSqsSender(access: SqsSenderAccess, queueUrlPrefix: string): SqsSender {
+  const { region, requestTimeoutMs = defaultRequestTimeoutMs } = access;
+  const server = new URL(access.endpoint ?? queueUrlPrefix);
+  const transport = server.protocol === 'https:' ? https : http;
+  const agent = new transport.Agent({ keepAlive: true });
+  let credentials: CredentialChain | undefined;
+
+  async function send(
+    queue: string,
+    entries: readonly QueueEntry[],
+    signal?: AbortSignal,
+  ): Promise<SendOutcome> {
+    credentials ??= await credentialChain(region);
+    const body = JSON.stringify({
+      QueueUrl: `${queueUrlPrefix}${queue}`,
+      Entries: entries.map(({ id, body: MessageBody, group }) => ({
+        Id: id,
+        MessageBody,
+        MessageGroupId: group,
+      })),
+    });
+    const signed = aws4.sign(
+      {
+        method: 'POST',
+        host: server.host,
+        path: '/',
+        service: 'sqs',
+        region,
+        headers: {
+          'content-type': 'application/x-amz-json-1.0',
+          'x-amz-target': 'AmazonSQS.SendMessageBatch',
+        },
+        body,
+      },
+      await credentials(),
+    );
+    const timeout = AbortSignal.timeout(requestTimeoutMs);
+    try {
+      const response = await open(
+        {
+          agent,
+          method: 'POST',
+          hostname: server.hostname.replace(/^\[(.*)\]$/, '$1'),
+          port: server.port,
+          path: '/',
+          headers: signed.headers ?? {},
+          signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
+        },
+        body,
+      );
+      return outcomeOf(response.statusCode ?? 0, await readAll(response));
+    } catch (error) {
+      throw timeout.aborted
+        ? new Error(`the queue did not answer within ${requestTimeoutMs / 1000} s`, {
+            cause: error,
+          })
+        : error;
+    }
+  }
+
+  function open(options: https.RequestOptions, body: string): Promise<http.IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      transport.request(options, resolve).on('error', reject).end(body);
+    });
+  }
+
+  return { send, close: () => agent.destroy() };
+}
+
+/** The SDK's usual chain: environment, container, web identity, files. It renews what expires. */
+async function credentialChain(region: string): Promise<CredentialChain> {
+  const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
+  return defaultProvider({ clientConfig: { region } });
+}
+
+async function readAll(response: http.IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > maxAnswerBytes) {
+      response.destroy();
+      throw new Error(`the answer is longer than ${maxAnswerBytes} bytes`);
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** @throws Error with the server's own words where it took nothing */
+function outcomeOf(status: number, text: string): SendOutcome {
+  if (status !== 200) {
+    throw new Error(refusalOf(status, text));
+  }
+  const { Successful, Failed } = outcomeSchema.parse(JSON.parse(text));
+  return {
+    acknowledged: Successful.map(({ Id }) => Id),
+    failed: Failed.map(({ Id, Code }) => ({ id: Id, why: Code })),
+  };
+}
+
+function refusalOf(status: number, text: string): string {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    // Something on the way answered, a proxy or a load balancer.
+  }
+  const refusal = refusalSchema.safeParse(json);
+  const {
+    __type: type,
+    message,
+    Message = message,
+  } = refusal.success ? refusal.data : { __type: '' };
+  const words = [type.split('#').at(-1), Message].filter(
+    (word) => word !== undefined && word !== '',
+  );
+  return `the queue answered ${status}${words.length === 0 ? '' : `: ${words.join(': ')}`}`;
+}

@@ -1,0 +1,116 @@
+import pLimit from 'p-limit';
+import type { KubeConnection } from '#shared/kube/connection.ts';
+import { collectionPath } from '#shared/kube/http-kube.ts';
+import type { JsonObject } from '#shared/kube/json.ts';
+import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
+
+export const namespace = 'bench';
+
+/** Of every shard here: one pool in one cell. */
+export const cell = 'zone-a';
+export const membersOfShard = 3;
+
+/** Objects created or changed at the same time. */
+const writesAtOnce = 16;
+
+/** Does the same for each item, some at a time, and resolves with the answers in order. */
+export function forEach<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const limit = pLimit(writesAtOnce);
+  return Promise.all(items.map((item) => limit(() => work(item))));
+}
+
+export async function createNamespace(connection: KubeConnection): Promise<void> {
+  await send(connection, 'POST', '/api/v1/namespaces', { metadata: { name: namespace } });
+}
+
+/** @returns the object as the API server made it */
+export async function create<K extends ResourceKind>(
+  connection: KubeConnection,
+  kind: K,
+  object: JsonObject,
+): Promise<KubeObject<K>> {
+  return (await send(connection, 'POST', collectionPath(kind, namespace), object)) as KubeObject<K>;
+}
+
+export async function patch(
+  connection: KubeConnection,
+  kind: ResourceKind,
+  name: string,
+  body: JsonObject,
+): Promise<void> {
+  const path = `${collectionPath(kind, namespace)}/${name}`;
+  await send(connection, 'PATCH', path, body, 'application/merge-patch+json');
+}
+
+/** As a kubelet writes it: what is not named stays. */
+export async function patchPodStatus(
+  connection: KubeConnection,
+  name: string,
+  status: JsonObject,
+): Promise<void> {
+  const path = `${collectionPath('Pod', namespace)}/${name}/status`;
+  await send(connection, 'PATCH', path, { status }, 'application/strategic-merge-patch+json');
+}
+
+async function send(
+  connection: KubeConnection,
+  method: 'POST' | 'PATCH',
+  path: string,
+  body: JsonObject,
+  contentType = 'application/json',
+): Promise<unknown> {
+  const answer = await connection.request({ method, path, contentType, body });
+  if (answer.status >= 300) {
+    throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+  }
+  return answer.body;
+}
+
+export function databaseManifest(
+  name: string,
+  dataPlane: {
+    readonly endpoint: string;
+    readonly globalRoot: string;
+    readonly adminUrl: string;
+  },
+): JsonObject {
+  const { endpoint, globalRoot, adminUrl } = dataPlane;
+  return {
+    apiVersion: 'millrace.dev/v1alpha1',
+    kind: 'Database',
+    metadata: { name },
+    spec: {
+      name: 'postgres',
+      dataPlane: {
+        kind: 'multigres',
+        topology: { endpoints: [endpoint], globalRoot },
+        admin: { url: adminUrl },
+      },
+    },
+  };
+}
+
+export function shardManifest(name: string, database: string): JsonObject {
+  const container = {
+    name: 'multipooler',
+    image: 'multigres/multipooler',
+    volumeMounts: [{ name: 'data', mountPath: '/data' }],
+  };
+  return {
+    apiVersion: 'millrace.dev/v1alpha1',
+    kind: 'Shard',
+    metadata: { name },
+    spec: {
+      databaseRef: { name: database },
+      pools: [
+        {
+          name: 'main',
+          cells: [cell],
+          replicasPerCell: membersOfShard,
+          storage: { size: '1Gi' },
+          podTemplate: { spec: { containers: [container] } },
+        },
+      ],
+    },
+  };
+}
