@@ -1,4 +1,5 @@
 import type { SSMClient } from '@aws-sdk/client-ssm';
+import { keepRead } from './kept-read.ts';
 
 /** How long a token is used before it is read again, in milliseconds: a rotated one is in use after at most so long. */
 const keptMs = 5 * 60_000;
@@ -17,18 +18,7 @@ const requestTimeoutMs = 5_000;
  */
 export function tokenFromParameter(name: string, region: string): () => Promise<string> {
   let connecting: Promise<SSMClient> | undefined;
-  let kept: { readonly token: Promise<string>; readonly staleAtMs: number } | undefined;
-  return () => {
-    // By the wall clock, since a monotonic one may stand still while the sandbox is frozen between invocations.
-    if (kept === undefined || Date.now() >= kept.staleAtMs) {
-      const token = (connecting ??= openClient(region)).then((client) => readToken(client, name));
-      kept = { token, staleAtMs: Date.now() + keptMs };
-      token.catch(() => {
-        kept = kept?.token === token ? undefined : kept;
-      });
-    }
-    return kept.token;
-  };
+  return keepRead(async () => readToken(await (connecting ??= openClient(region)), name), keptMs);
 }
 
 async function readToken(client: SSMClient, name: string): Promise<string> {
@@ -46,6 +36,11 @@ async function openClient(region: string): Promise<SSMClient> {
   return new SSMClient({
     region,
     maxAttempts: 2,
-    requestHandler: { connectionTimeout: connectionTimeoutMs, requestTimeout: requestTimeoutMs },
+    requestHandler: {
+      connectionTimeout: connectionTimeoutMs,
+      requestTimeout: requestTimeoutMs,
+      // Without it a call that takes longer is only warned of, and one that hangs, hangs for ever.
+      throwOnRequestTimeout: true,
+    },
   });
 }

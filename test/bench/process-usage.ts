@@ -1,27 +1,36 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, readdir } from 'node:fs/promises';
 
 /** What Linux says of one process, with all its threads. */
 export interface ProcessUsage {
-  /** User and system time since its start, in milliseconds. */
+  /** Processor time of its living threads since they began, in milliseconds. */
   readonly cpuMs: number;
   /** Resident memory now, in MiB. */
   readonly rssMib: number;
 }
 
-/** Linux counts processor time in hundredths of a second for every program (USER_HZ, proc(5)). */
-const millisecondsPerTick = 10;
-
-/** Reads /proc, so on Linux only. Rejects for a process that has ended. */
+/**
+ * Reads /proc, so on Linux only. Rejects for a process that has ended.
+ *
+ * Processor time is what the scheduler has measured for each living thread (`schedstat`, in nanoseconds). The better known
+ * times of `stat` are samples taken a hundred times a second, and misjudge a process that works for a fraction of a
+ * millisecond at a time.
+ */
 export async function usageOf(pid: number): Promise<ProcessUsage> {
-  const [stat, status] = await Promise.all([
-    readFile(`/proc/${pid}/stat`, 'utf8'),
+  const [threads, status] = await Promise.all([
+    readdir(`/proc/${pid}/task`),
     readFile(`/proc/${pid}/status`, 'utf8'),
   ]);
-  // The second field is the program's name in brackets and may hold blanks; utime and stime are fields 14 and 15.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const ticks = Number(fields[11]) + Number(fields[12]);
+  const times = await Promise.all(
+    threads.map(async (thread) => {
+      const schedstat = await readFile(`/proc/${pid}/task/${thread}/schedstat`, 'utf8');
+      return Number(schedstat.split(' ', 1)[0]);
+    }),
+  );
   const rssKib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
-  return { cpuMs: ticks * millisecondsPerTick, rssMib: rssKib / 1024 };
+  return {
+    cpuMs: times.reduce((sum, nanoseconds) => sum + nanoseconds, 0) / 1e6,
+    rssMib: rssKib / 1024,
+  };
 }
 
 /** Processor time of several processes since they were first asked for, in milliseconds, by name. */

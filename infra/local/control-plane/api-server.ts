@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { auditPolicy } from './audit-log.ts';
-import { type Component, startComponent } from './component.ts';
+import { type Component, bareEnvironment, startComponent } from './component.ts';
 import { isFile } from './is-file.ts';
 import { startOnFreePort } from './port.ts';
 import type { OnProgress } from './progress.ts';
@@ -82,6 +82,8 @@ export async function startApiServer(plan: ApiServerPlan): Promise<ApiServer> {
         ...plan.flags,
       ],
       logPath: join(plan.dataDir, 'api-server.log'),
+      // Its collector runs a quarter as often, for some hundred megabytes: a third less processor time for each write.
+      environment: { ...bareEnvironment, GOGC: '400' },
       isReady: async () =>
         isApiServerReady(server, await readSigningAuthority(certificatePath), plan.probeToken),
       onProgress: plan.onProgress,

@@ -18,7 +18,7 @@ const stopGraceMs = 5_000;
 const explainingLines = 12;
 
 /** Nothing else of our environment is handed on: etcd, for one, takes its configuration from ETCD_ variables. */
-const bareEnvironment = { PATH: '/usr/bin:/bin' };
+export const bareEnvironment = { PATH: '/usr/bin:/bin' };
 
 /** A component ended, or never became ready. The message ends with the last lines of its log. */
 export class ComponentDied extends Error {

@@ -65,7 +65,7 @@ describe('a handler signs in', () => {
     expect(credentials).toEqual(['Bearer from the parameter']);
   });
 
-  test('with the token of its file, read anew each time', async () => {
+  test('with the token of its file, read again after ten seconds', async () => {
     const { url, credentials } = await serve();
     const path = writeFile('first\n');
     const environment = {
@@ -76,11 +76,17 @@ describe('a handler signs in', () => {
     };
 
     const { kube } = await connectOutside(environment, 'drain-step');
-    await kube.get({ kind: 'Shard', namespace: 'db', name: 'orders' }, signal);
+    const get = () => kube.get({ kind: 'Shard', namespace: 'db', name: 'orders' }, signal);
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    await get();
     writeFileSync(path, 'second\n');
-    await kube.get({ kind: 'Shard', namespace: 'db', name: 'orders' }, signal);
+    vi.setSystemTime(Date.now() + 9_000);
+    await get();
+    vi.setSystemTime(Date.now() + 1_000);
+    await get();
 
-    expect(credentials).toEqual(['Bearer first', 'Bearer second']);
+    expect(credentials).toEqual(['Bearer first', 'Bearer first', 'Bearer second']);
   });
 
   test('not at all where the parameter cannot be read: the object is unknown, not absent', async () => {
