@@ -138,6 +138,7 @@ function observe(relay: Relay, timers: Timers, registry: Registry): readonly Gau
       },
     });
   return [
+    ...processGauges(registry),
     gauge('lag_seconds', 'Since the API server last spoke', ['kind', 'namespace'], (lag) => {
       for (const { resource, lastHeardMs } of relay.hearings) {
         const labels = { kind: resource.kind, namespace: resource.namespace ?? '' };
@@ -167,6 +168,33 @@ function observe(relay: Relay, timers: Timers, registry: Registry): readonly Gau
       for (const [kind, size] of relay.state().objects) {
         objects.set({ kind }, size);
       }
+    }),
+  ];
+}
+
+/**
+ * What everybody looks at first, under the names that Prometheus' client libraries share. Not their whole default set: its
+ * watch over the event loop wakes the process a hundred times a second, its watch over the collector at each collection.
+ */
+function processGauges(registry: Registry): readonly Gauge[] {
+  const registers = [registry];
+  return [
+    new Gauge({
+      name: 'process_resident_memory_bytes',
+      help: 'Resident memory',
+      registers,
+      collect() {
+        this.set(process.memoryUsage.rss());
+      },
+    }),
+    new Gauge({
+      name: 'process_cpu_seconds_total',
+      help: 'User and system time',
+      registers,
+      collect() {
+        const { user, system } = process.cpuUsage();
+        this.set((user + system) / 1e6);
+      },
     }),
   ];
 }

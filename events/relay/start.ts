@@ -1,4 +1,3 @@
-import { collectDefaultMetrics } from 'prom-client';
 import type { Logger } from '#shared/kernel/logger.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { type LeaseName, leaseOnServer } from './lease-store.ts';
@@ -65,7 +64,6 @@ export async function startRelay(options: RelayOptions): Promise<RunningRelay> {
     },
   });
   metrics.observe(relay);
-  collectDefaultMetrics({ register: metrics.registry });
   const server = await serveRelay(relay, metrics.registry, options);
   candidacy?.start();
   const stopping = new AbortController();
@@ -162,8 +160,8 @@ function logLease(logger: Logger, { namespace, name }: LeaseName, news: LeaseNew
 function logNews(logger: Logger, news: RelayNews): void {
   switch (news.kind) {
     case 'listed': {
-      const { resource, objects, gaps } = news;
-      return logger.info({ ...place(resource), objects, gaps }, 'listed');
+      const { resource, how, objects, gaps } = news;
+      return logger.info({ ...place(resource), how, objects, gaps }, 'listed');
     }
     case 'reflector':
       return logReflector(logger, news);
