@@ -35,7 +35,7 @@ const faults: readonly QueueFault[] = [
   {
     fault: 'hangs: takes connections and never answers',
     reaction: 'gives each call up after 10 s and tries again',
-    why: /time/i,
+    why: /did not answer within 10 s/,
     begin: (queue) => queue.fallSilent(),
   },
   {
