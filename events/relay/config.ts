@@ -10,6 +10,15 @@ const dnsLabel = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 /** Without it these checks wait until every variable has its form, and problems come out one batch at a time. */
 const always = (): boolean => true;
 
+/** Which Lease relays agree by. */
+export const leaseSchema = z
+  .string()
+  .regex(leaseName, 'must be the namespace and the name of a Lease, with a slash between')
+  .transform((text) => {
+    const [namespace = '', name = ''] = text.split('/');
+    return { namespace, name };
+  });
+
 /** How the relay's environment must look. What each variable means: README.md beside this file. */
 export const relayConfigSchema = z
   .object({
@@ -38,14 +47,7 @@ export const relayConfigSchema = z
       .min(0, 'must be a port')
       .max(65_535, 'must be a port')
       .default(8080),
-    MILLRACE_LEASE: z
-      .string()
-      .regex(leaseName, 'must be the namespace and the name of a Lease, with a slash between')
-      .transform((text) => {
-        const [namespace = '', name = ''] = text.split('/');
-        return { namespace, name };
-      })
-      .optional(),
+    MILLRACE_LEASE: leaseSchema.optional(),
     MILLRACE_LEASE_SECONDS: z.coerce
       .number('must be whole seconds')
       .int('must be whole seconds')

@@ -222,12 +222,10 @@ describe('millrace doctor', () => {
     await installDefinitions(connection);
     await createShard('orphan');
 
-    const { exitCode, stdout } = await runMillrace([
-      'doctor',
-      '--json',
-      '--kubeconfig',
-      controlPlane().kubeconfigPath,
-    ]);
+    const { exitCode, stdout } = await runMillrace(
+      ['doctor', '--json', '--kubeconfig', controlPlane().kubeconfigPath],
+      { MILLRACE_LEASE: 'millrace/relay' },
+    );
 
     const { ok, checks } = findingsOf(stdout);
     const failures = checks.filter((check) => check.result === 'failed').map(({ name }) => name);
@@ -243,6 +241,7 @@ describe('millrace doctor', () => {
         'definition databases.millrace.dev',
         'definition shards.millrace.dev',
         'permissions of the relay',
+        'permissions of the relay’s lease',
         'permissions of drain-step',
         'permissions of pool-pods',
       ]),

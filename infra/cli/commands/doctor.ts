@@ -1,3 +1,4 @@
+import { leaseSchema } from '#events/relay/config.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { StepDeclaration } from '#shared/kernel/step.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
@@ -7,7 +8,7 @@ import { checkApiServer } from '../doctor/api-server.ts';
 import type { Check } from '../doctor/check.ts';
 import { checkDatabases } from '../doctor/databases.ts';
 import { checkDefinitions } from '../doctor/definitions.ts';
-import { accessOf, checkPermissions, relayAccess } from '../doctor/permissions.ts';
+import { accessOf, checkPermissions, leaseAccess, relayAccess } from '../doctor/permissions.ts';
 import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
 import { paint, print, printJson, table, withProgress } from '../terminal.ts';
 
@@ -60,7 +61,22 @@ function checkEveryPermission(
     ),
   );
   const relay = checkPermissions('permissions of the relay', relayAccess, namespaces, connection);
-  return Promise.all([relay, ...steps]);
+  return Promise.all([relay, ...checkLease(connection), ...steps]);
+}
+
+/** Only where a Lease is named: a relay without one always sends. A name that is none is the relay's own to refuse. */
+function checkLease(connection: Cluster['connection']): readonly Promise<Check>[] {
+  const lease = leaseSchema.safeParse(readEnvironment()['MILLRACE_LEASE']);
+  return lease.success
+    ? [
+        checkPermissions(
+          'permissions of the relay’s lease',
+          leaseAccess,
+          [lease.data.namespace],
+          connection,
+        ),
+      ]
+    : [];
 }
 
 const marks = { ok: '✓', failed: '✗', skipped: '-' } as const;

@@ -25,6 +25,11 @@ export const relayAccess: readonly Access[] = (['Shard', 'Database', 'Pod'] as c
   ],
 );
 
+/** What it needs in the namespace of the Lease that it agrees by with others. */
+export const leaseAccess: readonly Access[] = (['get', 'create', 'update'] as const).map(
+  (verb) => ({ kind: 'Lease', verb }),
+);
+
 /** Everything a step needs at the API server, from its declaration. Topology and admin are not the API server's. */
 export function accessOf(step: StepDeclaration): readonly Access[] {
   const reads = step.reads.flatMap((permission): Access[] =>
