@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { decodePooler } from '#shared/topology/pooler-record.ts';
 import { type PoolerId, isSamePooler } from '#shared/topology/topology.ts';
 import {
   cellBody,
@@ -9,7 +8,14 @@ import {
   poolerBody,
   statusBody,
 } from './admin-bodies.ts';
-import { cellKey, fromBase64, poolerKey, recordOf, topologyPrefixes } from './records.ts';
+import {
+  cellKey,
+  fromBase64,
+  poolerKey,
+  poolerRecord,
+  recordOf,
+  topologyPrefixes,
+} from './records.ts';
 import {
   type AdminReply,
   type AdminRequest,
@@ -235,8 +241,7 @@ function listPoolers(state: DataPlaneState, request: AdminRequest): AdminReply {
   }
   const bodies: unknown[] = [];
   for (const entry of entries(state).filter(isPoolerKey)) {
-    const value = fromBase64(entry.value);
-    const decoded = decodePooler(value);
+    const decoded = poolerRecord(entry.value);
     if (decoded.kind === 'undecodable') {
       return failure('internal', `${entry.key} cannot be decoded: ${decoded.why}`);
     }
@@ -247,7 +252,7 @@ function listPoolers(state: DataPlaneState, request: AdminRequest): AdminReply {
       (tableGroup === undefined || tableGroup === record.shard.tableGroup) &&
       (shard === undefined || shard === record.shard.shard);
     if (isAskedFor) {
-      bodies.push(poolerBody(value));
+      bodies.push(poolerBody(fromBase64(entry.value)));
     }
   }
   return { status: 200, body: bodies.length === 0 ? {} : { poolers: bodies } };
@@ -261,7 +266,7 @@ function showStatus(state: DataPlaneState, id: PoolerId): AdminReply {
   if (entry === undefined) {
     return failure('notFound', `${subject} not found`);
   }
-  if (decodePooler(fromBase64(entry.value)).kind === 'undecodable') {
+  if (poolerRecord(entry.value).kind === 'undecodable') {
     return failure('internal', `the record of ${subject} cannot be decoded`);
   }
   const member = reachedByAdmin(state, id);
@@ -322,7 +327,7 @@ function refuseSwitch(state: DataPlaneState): AdminReply | undefined {
   const records = entries(state)
     .filter(isPoolerKey)
     .flatMap(({ value }) => {
-      const decoded = decodePooler(fromBase64(value));
+      const decoded = poolerRecord(value);
       return decoded.kind === 'decoded' ? [decoded.record] : [];
     });
   if (!records.some(({ role }) => role === 'primary')) {

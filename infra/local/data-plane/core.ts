@@ -38,6 +38,7 @@ import {
   after,
   askForTopology,
   cancelTimers,
+  copyState,
   hasFault,
   isAlive,
   membersOf,
@@ -49,7 +50,7 @@ import { timing } from './timing.ts';
  * The data plane as a function: a state and what happened in, a new state and what comes of it out. It knows no clock,
  * no I/O and no randomness but its seed, so that a process and a simulation can both be its shell:
  *
- *   - call `advance` when something happens, and when the time is `nextDueMs`;
+ *   - call `advance`, or `advanceInPlace`, when something happens, and when the time is `nextDueMs`;
  *   - carry out the outputs; a crash of the shell loses none that matters, because `resumed` hands them out again.
  */
 
@@ -91,8 +92,19 @@ export interface Advance {
  * @param nowMs milliseconds since the Unix epoch; an instant before the state's own counts as that
  */
 export function advance(before: DataPlaneState, nowMs: number, event: DataPlaneEvent): Advance {
-  const turn: Turn = { state: structuredClone(before), outputs: [] };
-  const { state } = turn;
+  const state = copyState(before);
+  return { state, outputs: advanceInPlace(state, nowMs, event) };
+}
+
+/** The same for a shell that nobody else has the state of: it is changed instead of copied. */
+export function advanceInPlace(
+  state: DataPlaneState,
+  nowMs: number,
+  event: DataPlaneEvent,
+): readonly DataPlaneOutput[] {
+  const turn: Turn = { state, outputs: [] };
+  const podsBefore = visiblePods(state);
+  const wasNodeLost = hasFault(state, 'nodeNotReady');
   if (event.kind === 'resumed') {
     resume(turn, nowMs, event.config);
   } else {
@@ -101,13 +113,13 @@ export function advance(before: DataPlaneState, nowMs: number, event: DataPlaneE
   }
   failSwitchover(turn);
   flush(turn);
-  for (const podUid of changedPods(before, state)) {
+  for (const podUid of changedPods(podsBefore, state)) {
     turn.outputs.push({ kind: 'podChanged', podUid });
   }
-  if (hasFault(before, 'nodeNotReady') !== hasFault(state, 'nodeNotReady')) {
+  if (wasNodeLost !== hasFault(state, 'nodeNotReady')) {
     turn.outputs.push({ kind: 'nodeChanged' });
   }
-  return turn;
+  return turn.outputs;
 }
 
 /** When `advance` is to be called at the latest; a state always has something due. */
@@ -219,7 +231,7 @@ function take(turn: Turn, event: Exclude<DataPlaneEvent, { kind: 'resumed' }>): 
       withMember(state, event.podUid, (member) => forgetPod(turn, member));
       return;
     case 'topologyRead':
-      state.topology = [...event.entries];
+      state.topology = event.entries;
       continueAfterRead(turn);
       answerParked(turn, event.id);
       return;
@@ -335,13 +347,14 @@ export function podView(state: DataPlaneState, podUid: string): PodView | undefi
   return (
     member && {
       phase: podPhase(member),
-      isReady:
-        member.process === 'running' &&
-        member.lifecycle === 'active' &&
-        !hasFault(state, 'nodeNotReady'),
+      isReady: isReady(member, hasFault(state, 'nodeNotReady')),
       ip: member.ip,
     }
   );
+}
+
+function isReady({ process, lifecycle }: Member, isNodeLost: boolean): boolean {
+  return process === 'running' && lifecycle === 'active' && !isNodeLost;
 }
 
 function podPhase({ process, leaves }: Member): PodView['phase'] {
@@ -359,12 +372,21 @@ function podPhase({ process, leaves }: Member): PodView['phase'] {
   }
 }
 
-function changedPods(before: DataPlaneState, now: DataPlaneState): string[] {
-  return Object.keys(now.members).filter((podUid) => {
-    const old = podView(before, podUid);
-    const view = podView(now, podUid);
-    return old?.phase !== view?.phase || old?.isReady !== view?.isReady;
-  });
+/** By pod uid, what a kubelet sees of a member and may report. */
+function visiblePods(state: DataPlaneState): ReadonlyMap<string, string> {
+  const isNodeLost = hasFault(state, 'nodeNotReady');
+  return new Map(membersOf(state).map((member) => [member.pod.uid, visible(member, isNodeLost)]));
+}
+
+function visible(member: Member, isNodeLost: boolean): string {
+  return `${podPhase(member)} ${isReady(member, isNodeLost)}`;
+}
+
+function changedPods(before: ReadonlyMap<string, string>, now: DataPlaneState): string[] {
+  const isNodeLost = hasFault(now, 'nodeNotReady');
+  return membersOf(now)
+    .filter((member) => before.get(member.pod.uid) !== visible(member, isNodeLost))
+    .map(({ pod }) => pod.uid);
 }
 
 /** For people, and for the live display. */

@@ -1,16 +1,26 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { cellLabel } from '#shared/api/labels.ts';
-import { poolerName } from '#shared/api/names.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { Logger } from '#shared/kernel/logger.ts';
-import type { KubeConnection, KubeResponse } from '#shared/kube/connection.ts';
-import { collectionPath } from '#shared/kube/http-kube.ts';
-import type { KubeObject } from '#shared/kube/resources.ts';
+import type { KubeConnection, KubeRequest, KubeResponse } from '#shared/kube/connection.ts';
 import { type PodView, podView } from './core.ts';
 import type { Engine } from './engine.ts';
 import { followObjects } from './follow-objects.ts';
-import { nodeManifest, nodeStatus } from './node-object.ts';
-import { podStatus, readinessOf } from './pod-status.ts';
+import {
+  type Claim,
+  type Pod,
+  bindClaim,
+  bindPod,
+  claimsOf,
+  createNode,
+  deletionGraceSeconds,
+  markUnready,
+  patchPodStatus,
+  podOnNode,
+  removePod,
+  reportNode,
+} from './node-requests.ts';
+import { podStatus } from './pod-status.ts';
 import { hasFault } from './state.ts';
 
 /** How often a node says that it lives. */
@@ -21,15 +31,12 @@ const retryMs = 250;
 /** Pods looked after at the same time: enough that a node full of pods does not wait for one request after the other. */
 const podsAtOnce = 8;
 
-type Pod = KubeObject<'Pod'>;
-type Claim = KubeObject<'PersistentVolumeClaim'>;
-
 export interface KubeletOptions {
   readonly connection: KubeConnection;
   /** One for each data plane whose members run on this node. */
   readonly engines: readonly Engine[];
   /** Whose member a pod is; `undefined` where it is nobody's, and then it is bound and never started. */
-  readonly engineOf: (pod: KubeObject<'Pod'>) => Engine | undefined;
+  readonly engineOf: (pod: Pod) => Engine | undefined;
   readonly nodeName: string;
   /** Which pods are bound to this node. */
   readonly selector: string;
@@ -188,16 +195,17 @@ export class Kubelet {
     if (pod === undefined) {
       return;
     }
+    const { nodeName } = this.#options;
     if ((pod.spec?.nodeName ?? '') === '') {
-      await this.#bind(pod);
+      await this.#sendIfAny(bindPod(pod, nodeName));
       return;
     }
     const engine = this.#options.engineOf(pod);
-    if (pod.spec?.nodeName !== this.#options.nodeName || engine === undefined) {
+    if (pod.spec?.nodeName !== nodeName || engine === undefined) {
       return;
     }
     if (this.#isNodeLost()) {
-      await this.#markUnready(pod);
+      await this.#patchStatus(pod, markUnready(pod, new Date()));
     } else if (pod.metadata.deletionTimestamp !== undefined) {
       await this.#stop(pod, engine);
     } else if (pod.status?.phase !== 'Failed' && pod.status?.phase !== 'Succeeded') {
@@ -210,35 +218,18 @@ export class Kubelet {
     return this.#options.engines.some(({ state }) => hasFault(state, 'nodeNotReady'));
   }
 
-  async #bind(pod: Pod): Promise<void> {
-    const { name, uid, deletionTimestamp } = pod.metadata;
-    const isGated = (pod.spec?.schedulingGates ?? []).length > 0;
-    if (deletionTimestamp !== undefined || isGated) {
-      return;
-    }
-    await this.#send({
-      method: 'POST',
-      path: `${podPath(pod)}/binding`,
-      body: {
-        apiVersion: 'v1',
-        kind: 'Binding',
-        metadata: { name, uid },
-        target: { apiVersion: 'v1', kind: 'Node', name: this.#options.nodeName },
-      },
-    });
-  }
-
   /** A pod is started once, when its claims are there; from then on its status follows the core's. */
   async #run(pod: Pod, engine: Engine): Promise<void> {
     const { uid } = pod.metadata;
     if (engine.state.members[uid] === undefined) {
-      const claims = this.#claimsOf(pod);
+      const { namespace } = pod.metadata;
+      const claims = claimsOf(pod, (name) => this.#claims.get(claimKey({ namespace, name })));
       const cell = pod.metadata.labels?.[cellLabel];
       if (claims === undefined || cell === undefined) {
         return;
       }
       for (const { claim } of claims) {
-        await this.#bindClaim(claim);
+        await this.#sendIfAny(bindClaim(claim));
       }
       if (!this.#pods.has(uid)) {
         return;
@@ -247,106 +238,50 @@ export class Kubelet {
     }
     const view = podView(engine.state, uid);
     if (view?.phase === 'vanished') {
-      await this.#remove(pod);
+      await this.#send(removePod(pod));
     } else if (view !== undefined) {
       await this.#report(pod, view);
     }
   }
 
-  /** The claims of the pod's volumes; `undefined` as long as one is missing or on its way out. */
-  #claimsOf(pod: Pod): { readonly volume: string; readonly claim: Claim }[] | undefined {
-    const wanted = (pod.spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim }) =>
-      persistentVolumeClaim === undefined
-        ? []
-        : [{ volume: name, claimName: persistentVolumeClaim.claimName }],
-    );
-    const found = wanted.flatMap(({ volume, claimName }) => {
-      const claim = this.#claims.get(
-        claimKey({ namespace: pod.metadata.namespace, name: claimName }),
-      );
-      return claim === undefined || claim.metadata.deletionTimestamp !== undefined
-        ? []
-        : [{ volume, claim }];
-    });
-    return found.length === wanted.length ? found : undefined;
-  }
-
-  async #bindClaim(claim: Claim): Promise<void> {
-    if (claim.status?.phase === 'Bound') {
-      return;
-    }
-    const { namespace, name, uid } = claim.metadata;
-    await this.#send({
-      method: 'PATCH',
-      path: `${collectionPath('PersistentVolumeClaim', namespace)}/${name}/status`,
-      contentType: 'application/merge-patch+json',
-      body: {
-        metadata: { uid },
-        status: {
-          phase: 'Bound',
-          accessModes: claim.spec?.accessModes ?? [],
-          capacity: claim.spec?.resources?.requests ?? {},
-        },
-      },
-    });
-  }
-
   async #stop(pod: Pod, engine: Engine): Promise<void> {
-    const { uid, deletionGracePeriodSeconds } = pod.metadata as Pod['metadata'] & {
-      readonly deletionGracePeriodSeconds?: number;
-    };
-    const graceMs = (deletionGracePeriodSeconds ?? 0) * 1_000;
+    const { uid } = pod.metadata;
+    const graceSeconds = deletionGraceSeconds(pod);
+    const graceMs = (graceSeconds ?? 0) * 1_000;
     engine.take({ kind: 'podDeletionAsked', podUid: uid, graceMs });
     const view = podView(engine.state, uid);
     if (view?.phase === 'running') {
       await this.#report(pod, view);
-    } else if (deletionGracePeriodSeconds !== 0) {
-      await this.#remove(pod);
+    } else if (graceSeconds !== 0) {
+      await this.#send(removePod(pod));
     }
   }
 
   async #report(pod: Pod, view: PodView): Promise<void> {
     const status = podStatus(pod, view);
-    if (status === undefined) {
+    await this.#patchStatus(pod, status && patchPodStatus(pod, status));
+  }
+
+  async #patchStatus(pod: Pod, request: KubeRequest | undefined): Promise<void> {
+    if (request === undefined) {
       return;
     }
-    await this.#patchStatus(pod, status);
-  }
-
-  /** What the node's controller does with the pods of a node that it no longer hears. */
-  async #markUnready(pod: Pod): Promise<void> {
-    const ready = readinessOf(pod);
-    if (ready === 'True') {
-      const at = new Date().toISOString();
-      const condition = { type: 'Ready', status: 'False', reason: 'NodeNotReady' };
-      await this.#patchStatus(pod, { conditions: [{ ...condition, lastTransitionTime: at }] });
-    }
-  }
-
-  async #patchStatus(pod: Pod, status: object): Promise<void> {
     const { uid } = pod.metadata;
-    const { status: code, body } = await this.#send({
-      method: 'PATCH',
-      path: `${podPath(pod)}/status`,
-      contentType: 'application/strategic-merge-patch+json',
-      body: { metadata: { uid }, status },
-    });
+    const { status: code, body } = await this.#send(request);
     // What the watch told of meanwhile is newer than this answer.
     if (code === 200 && this.#pods.get(uid) === pod) {
       this.#pods.set(uid, body as Pod);
     }
   }
 
-  async #remove(pod: Pod): Promise<void> {
-    await this.#send({
-      method: 'DELETE',
-      path: podPath(pod),
-      body: { gracePeriodSeconds: 0, preconditions: { uid: pod.metadata.uid } },
-    });
+  async #sendIfAny(request: KubeRequest | undefined): Promise<void> {
+    if (request !== undefined) {
+      await this.#send(request);
+    }
   }
 
   /** 404 and 409: the pod is gone or another one; the watch says so. */
-  async #send(request: Parameters<KubeConnection['request']>[0]): Promise<KubeResponse> {
+  async #send(request: KubeRequest): Promise<KubeResponse> {
     const { connection } = this.#options;
     const response = await connection.request({ ...request, signal: this.#closing.signal });
     if (response.status >= 300 && response.status !== 404 && response.status !== 409) {
@@ -376,17 +311,10 @@ export class Kubelet {
   async #reportNode(): Promise<void> {
     const { nodeName } = this.#options;
     const isReady = !this.#isNodeLost();
-    const path = collectionPath('Node', undefined);
-    const write = () =>
-      this.#send({
-        method: 'PATCH',
-        path: `${path}/${nodeName}/status`,
-        contentType: 'application/strategic-merge-patch+json',
-        body: { status: nodeStatus(isReady, new Date()) },
-      });
+    const write = () => this.#send(reportNode(nodeName, isReady, new Date()));
     const { status } = await write();
     if (status === 404 && isReady) {
-      await this.#send({ method: 'POST', path, body: nodeManifest(nodeName) });
+      await this.#send(createNode(nodeName));
       await write();
     }
   }
@@ -400,32 +328,4 @@ function claimKey({
   readonly name: string;
 }): string {
   return `${namespace ?? ''}/${name}`;
-}
-
-function podPath({ metadata }: Pod): string {
-  return `${collectionPath('Pod', metadata.namespace)}/${metadata.name}`;
-}
-
-/** The pooler keeps its data on the volume `data`, else on the pod's first claim, else in the pod itself. */
-function podOnNode(
-  pod: Pod,
-  cell: string,
-  claims: readonly { readonly volume: string; readonly claim: Claim }[],
-) {
-  const { uid, name, namespace = '' } = pod.metadata;
-  const data = claims.find(({ volume }) => volume === 'data') ?? claims[0];
-  const hostname = pod.spec?.hostname ?? name;
-  const { subdomain } = pod.spec ?? {};
-  return {
-    uid,
-    namespace,
-    name,
-    cell,
-    poolerName: poolerName(cell, name),
-    hostname:
-      subdomain === undefined
-        ? hostname
-        : `${hostname}.${subdomain}.${namespace}.svc.cluster.local`,
-    volume: data?.claim.metadata.uid ?? uid,
-  };
 }

@@ -96,11 +96,11 @@ function provision(state: DataPlaneState): void {
     }
     return;
   }
-  const extended = addCells(fromBase64(database.value), cells);
+  const extended = addCells(database.value, cells);
   if (extended !== undefined && !isPending(state, key)) {
     enqueue(state, {
       key,
-      value: toBase64(extended),
+      value: extended,
       onlyAt: database.modRevision,
       podUid: null,
     });

@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { decodePooler } from '#shared/topology/pooler-record.ts';
+import { type DecodedPooler, decodePooler } from '#shared/topology/pooler-record.ts';
 import {
   CellSchema,
   ComponentType,
@@ -15,6 +15,7 @@ import {
   ShardInitClaimSchema,
 } from '#shared/topology/proto/clustermetadata_pb.ts';
 import { type PoolerId, isSamePooler } from '#shared/topology/topology.ts';
+import { remembering } from './remembering.ts';
 import type { DataPlaneConfig, DataPlaneState, Member } from './state.ts';
 
 /** The ports a pooler's pod listens on: Multigres' defaults. */
@@ -168,20 +169,29 @@ export function encodeDatabase(config: DataPlaneConfig, cells: readonly string[]
   return toBinary(DatabaseSchema, message);
 }
 
-/** The record with these cells too, all else kept; `undefined` where nothing is missing or it is no record. */
-export function addCells(value: Uint8Array, cells: readonly string[]): Uint8Array | undefined {
-  try {
-    const message = fromBinary(DatabaseSchema, value);
-    const missing = cells.filter((cell) => !message.cells.includes(cell));
-    if (missing.length === 0) {
-      return undefined;
-    }
-    message.cells.push(...missing);
-    return toBinary(DatabaseSchema, message);
-  } catch {
+/**
+ * The record with these cells too, all else kept; `undefined` where nothing is missing or it is no record.
+ *
+ * @param value base64, and so is what is returned
+ */
+export function addCells(value: string, cells: readonly string[]): string | undefined {
+  const listed = cellsOfDatabase(value);
+  if (listed === null || cells.every((cell) => listed.includes(cell))) {
     return undefined;
   }
+  const message = fromBinary(DatabaseSchema, fromBase64(value));
+  message.cells.push(...cells.filter((cell) => !listed.includes(cell)));
+  return toBase64(toBinary(DatabaseSchema, message));
 }
+
+/** `null` where it is no record. */
+const cellsOfDatabase = remembering((value): readonly string[] | null => {
+  try {
+    return fromBinary(DatabaseSchema, fromBase64(value)).cells;
+  } catch {
+    return null;
+  }
+});
 
 export function fromBase64(text: string): Uint8Array {
   return Buffer.from(text, 'base64');
@@ -190,6 +200,11 @@ export function fromBase64(text: string): Uint8Array {
 export function toBase64(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('base64');
 }
+
+/** A pooler's record from its base64. */
+export const poolerRecord: (value: string) => DecodedPooler = remembering((value) =>
+  decodePooler(fromBase64(value)),
+);
 
 /** What multiorch and multiadmin make of the record of a pooler. */
 export type RecordView =
@@ -204,7 +219,7 @@ export function recordOf(state: DataPlaneState, id: PoolerId): RecordView {
   if (entry === undefined) {
     return { kind: 'absent' };
   }
-  const decoded = decodePooler(fromBase64(entry.value));
+  const decoded = poolerRecord(entry.value);
   if (decoded.kind === 'undecodable') {
     return { kind: 'undecodable' };
   }

@@ -85,9 +85,9 @@ export interface Member {
 /** What is on a claim. It outlives the pod. */
 export interface Volume {
   /** The last rule in this data directory's write-ahead log. */
-  decision: ShardRule;
+  readonly decision: ShardRule;
   /** Where that log ends, in bytes. */
-  lsn: number;
+  readonly lsn: number;
 }
 
 export interface Consensus {
@@ -195,14 +195,14 @@ export interface DataPlaneState {
   volumes: { [claimUid: string]: Volume };
   consensus: Consensus;
   /** etcd as it was last read, and what was written since; `null` before the first read. */
-  topology: TopologyEntry[] | null;
+  topology: readonly TopologyEntry[] | null;
   outbox: PendingWrite[];
   /** multiorch's look at the shard waits for etcd. */
   isCycleWaiting: boolean;
   /** Questions to the admin service, each with the read of etcd that it waits for, or a later one. */
   parked: { readonly request: AdminRequest; readonly readId: number }[];
   switchover: Switchover | null;
-  faults: Fault[];
+  faults: readonly Fault[];
 }
 
 export type DataPlaneOutput =
@@ -224,7 +224,7 @@ export type DataPlaneOutput =
   /** Reset the connection instead of answering. */
   | { readonly kind: 'adminDrop'; readonly requestId: number };
 
-/** One step under way: the copy of the state that it changes, and what came out so far. */
+/** One step under way: the state that it changes, and what came out so far. */
 export interface Turn {
   readonly state: DataPlaneState;
   readonly outputs: DataPlaneOutput[];
@@ -335,6 +335,38 @@ export function createState(
   }
   after(state, [0, timing.cycleMs], { kind: 'cycle' });
   return state;
+}
+
+/**
+ * A copy that shares only what never changes: a change of one of the two leaves the other as it is. By hand, because
+ * whoever tries many futures of one state copies it more often than anything happens in it.
+ */
+export function copyState(state: DataPlaneState): DataPlaneState {
+  const { consensus, switchover } = state;
+  return {
+    ...state,
+    timers: [...state.timers],
+    cells: [...state.cells],
+    members: copyEach(state.members),
+    volumes: { ...state.volumes },
+    consensus: {
+      ...consensus,
+      loss: consensus.loss === null ? null : { ...consensus.loss },
+      bootstrap: { ...consensus.bootstrap },
+    },
+    outbox: state.outbox.map((write) => ({ ...write })),
+    parked: [...state.parked],
+    switchover:
+      switchover === null ? null : { ...switchover, requestIds: [...switchover.requestIds] },
+  };
+}
+
+function copyEach<T extends object>(items: { readonly [key: string]: T }): { [key: string]: T } {
+  const copy: { [key: string]: T } = {};
+  for (const key in items) {
+    copy[key] = { ...items[key]! };
+  }
+  return copy;
 }
 
 const nameLetters = '23456789bcdfghjklmnpqrstvwxz'.split('');
