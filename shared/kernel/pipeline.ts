@@ -47,6 +47,8 @@ export interface PipelineParts {
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
+  /** Aborts after so many milliseconds. */
+  readonly deadlineIn: (delayMs: number) => AbortSignal;
   readonly logger: Logger;
   readonly config: Pick<HandlerConfig, 'MILLRACE_CLUSTER_ID' | 'MILLRACE_NAMESPACES'>;
   readonly outside: Outside;
@@ -111,6 +113,7 @@ async function assemble(stepName: StepName, connect: Connect): Promise<PipelineP
   return {
     clock: wallClock,
     random: Math.random,
+    deadlineIn: (delayMs) => AbortSignal.timeout(delayMs),
     logger: createLogger(config.MILLRACE_LOG_LEVEL, {
       step: stepName,
       cluster: config.MILLRACE_CLUSTER_ID,
@@ -127,7 +130,7 @@ export async function runBatch<T extends ResourceKind, Snapshot>(
   remainingMs: () => number,
   parts: PipelineParts,
 ): Promise<SQSBatchResponse> {
-  const deadline = AbortSignal.timeout(Math.max(0, remainingMs() - closingTimeMs));
+  const deadline = parts.deadlineIn(Math.max(0, remainingMs() - closingTimeMs));
   const limit = pLimit(targetsAtOnce);
   const endings = new Map<SQSRecord, Ending>();
   const byTarget = new Map<string, { hint: Hint; messages: SQSRecord[] }>();

@@ -53,6 +53,12 @@ export const envelopeSchema = z.strictObject({
   data: z.unknown(),
 });
 
+/** Whose a record is, whatever else stands in it. */
+const ownerSchema = z.looseObject({ v: z.literal(1), uid: z.string() });
+
+/** What the relay reads of a record. */
+const wakeOnlySchema = z.looseObject({ wake: wakeSchema });
+
 /** The longest record a step may write, in bytes of its JSON. */
 export const maxRecordBytes = 1024;
 
@@ -77,7 +83,7 @@ export function readRecord<R extends StepRecord>(
   } catch {
     return { kind: 'unreadable', text, why: 'it is not JSON' };
   }
-  const owner = z.looseObject({ v: z.literal(1), uid: z.string() }).safeParse(body);
+  const owner = ownerSchema.safeParse(body);
   if (owner.success && owner.data.uid !== uid) {
     return { kind: 'foreign', text, uid: owner.data.uid };
   }
@@ -91,7 +97,7 @@ export function readRecord<R extends StepRecord>(
 /** The wake of any step's record, for the relay: it reads nothing else. */
 export function wakeOf(text: string): Wake | undefined {
   try {
-    const parsed = z.looseObject({ wake: wakeSchema }).safeParse(JSON.parse(text));
+    const parsed = wakeOnlySchema.safeParse(JSON.parse(text));
     return parsed.success ? parsed.data.wake : undefined;
   } catch {
     return undefined;

@@ -4,8 +4,9 @@ import type { Database } from '#shared/api/database.ts';
 import type { DatabaseRef } from '#shared/kernel/effect.ts';
 import { readConfig } from '#shared/kernel/config.ts';
 import { RetryableError } from '#shared/kernel/errors.ts';
-import { type Connect, handlerConfigSchema } from '#shared/kernel/pipeline.ts';
-import type { KubeAccess } from '#shared/kube/connection.ts';
+import { type Clock, wallClock } from '#shared/kernel/instant.ts';
+import { type Connect, type Outside, handlerConfigSchema } from '#shared/kernel/pipeline.ts';
+import type { KubeAccess, KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { kubeClient } from '#shared/kube/http-kube.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
@@ -58,14 +59,28 @@ export const connectOutside: Connect = async (environment, stepName) => {
     ...(await kubeAccess(access)),
     userAgent: `millrace/${stepName}`,
   });
-  const kube = kubeClient(connection);
-  const planes = dataPlanes(kube, connection);
   const queues = connectSqsReceiver({
     region: access.AWS_REGION,
     ...(config.MILLRACE_QUEUE_ENDPOINT === undefined
       ? {}
       : { endpoint: config.MILLRACE_QUEUE_ENDPOINT }),
   });
+  return outsideOver(connection, async (receiptHandle, seconds) => {
+    if (config.MILLRACE_QUEUE_URL === undefined) {
+      throw new Error('MILLRACE_QUEUE_URL is not set, so the queue’s own visibility applies');
+    }
+    await queues.changeVisibility(config.MILLRACE_QUEUE_URL, receiptHandle, seconds);
+  });
+};
+
+/** Everything a handler talks to, by one connection to the API server; data planes are reached as their Database says. */
+export function outsideOver(
+  connection: KubeConnection,
+  changeVisibility: Outside['changeVisibility'],
+  clock: Clock = wallClock,
+): Outside {
+  const kube = kubeClient(connection);
+  const planes = dataPlanes(kube, connection, clock);
   return {
     kube,
     ports: { kube, topology: planes.topologyReader, admin: planes.adminReader },
@@ -75,14 +90,9 @@ export const connectOutside: Connect = async (environment, stepName) => {
         planes.topology(await sameDatabase(kube, ref, signal), signal),
       admin: async (ref, signal) => planes.admin(await sameDatabase(kube, ref, signal)),
     },
-    changeVisibility: async (receiptHandle, seconds) => {
-      if (config.MILLRACE_QUEUE_URL === undefined) {
-        throw new Error('MILLRACE_QUEUE_URL is not set, so the queue’s own visibility applies');
-      }
-      await queues.changeVisibility(config.MILLRACE_QUEUE_URL, receiptHandle, seconds);
-    },
+    changeVisibility,
   };
-};
+}
 
 /** Files are read every few seconds, so that a rotated credential is soon used; a parameter is kept for minutes. */
 async function kubeAccess(config: AccessConfig): Promise<KubeAccess> {

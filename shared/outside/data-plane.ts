@@ -2,6 +2,7 @@ import type { Admin, AdminReader } from '#shared/admin/admin.ts';
 import { connectAdmin } from '#shared/admin/connect.ts';
 import type { Database } from '#shared/api/database.ts';
 import { describeError } from '#shared/kernel/errors.ts';
+import { type Clock, wallClock } from '#shared/kernel/instant.ts';
 import { unknown } from '#shared/kernel/read.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
@@ -16,21 +17,21 @@ const credentialsKeptMs = 5 * 60_000;
 const maxTopologies = 16;
 
 /** Clients of the data planes, kept per Database version so that a sandbox connects once. */
-export function dataPlanes(kube: KubeReader, connection: KubeConnection) {
+export function dataPlanes(kube: KubeReader, connection: KubeConnection, clock: Clock = wallClock) {
   const topologies = new Map<string, { topology: Promise<Topology>; staleAfter: number }>();
 
   function topology(database: Database, signal: AbortSignal | undefined): Promise<Topology> {
     const key = `${database.metadata.uid}/${database.metadata.generation}`;
     const kept = topologies.get(key);
-    if (kept !== undefined && Date.now() < kept.staleAfter) {
+    if (kept !== undefined && clock() < kept.staleAfter) {
       return kept.topology;
     }
     void discard(key);
-    const opened = openTopology(kube, connection, database, signal);
+    const opened = openTopology(kube, connection, database, { signal, clock });
     const usesSecret = secretsOf(database).length > 0;
     topologies.set(key, {
       topology: opened,
-      staleAfter: usesSecret ? Date.now() + credentialsKeptMs : Infinity,
+      staleAfter: usesSecret ? clock() + credentialsKeptMs : Infinity,
     });
     opened.catch(() => topologies.delete(key));
     const oldest = topologies.keys().next().value;
@@ -90,12 +91,12 @@ export async function openTopology(
   kube: KubeReader,
   connection: KubeConnection,
   database: Database,
-  signal?: AbortSignal,
+  options: { readonly signal?: AbortSignal | undefined; readonly clock?: Clock } = {},
 ): Promise<Topology> {
   const namespace = database.metadata.namespace ?? 'default';
   const values: Record<string, string> = {};
   for (const name of secretsOf(database)) {
-    const secret = await kube.get({ kind: 'Secret', namespace, name }, signal);
+    const secret = await kube.get({ kind: 'Secret', namespace, name }, options.signal);
     if (secret.kind !== 'present') {
       throw new Error(secret.kind === 'absent' ? `the Secret ${name} does not exist` : secret.why);
     }
@@ -114,6 +115,7 @@ export async function openTopology(
     namespace,
     kube: connection,
     credentials,
+    clock: options.clock,
   });
 }
 

@@ -39,6 +39,6 @@ export interface TopologyAccess {
   readonly transport?: 'grpc' | 'gateway' | undefined;
   /** How long one read may take, in milliseconds; 5,000 when absent. */
   readonly requestTimeoutMs?: number | undefined;
-  /** The time that is written into a retired record; the wall clock when absent. */
+  /** What is written into a retired record, and what deadlines are counted by; the wall clock when absent. */
   readonly clock?: Clock | undefined;
 }

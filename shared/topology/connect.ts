@@ -33,6 +33,9 @@ const concurrency = 8;
 const cellName = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 const rootPath = /^\/?[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/;
 
+/** The limits of a part of a retirement, counted from when it begins. */
+type Limit = (timeoutMs: number) => RequestLimits;
+
 /** Where one cell's records are. */
 interface CellLocation {
   readonly cell: string;
@@ -67,7 +70,8 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
     modRevision: string,
     signal?: AbortSignal,
   ): Promise<WriteResult> {
-    const { store, found } = await readForWrite(stores, globalRoot, pooler, signal);
+    const limit: Limit = (timeoutMs) => within(timeoutMs, signal, clock);
+    const { store, found } = await readForWrite(stores, globalRoot, pooler, limit);
     if (found?.modRevision !== modRevision) {
       return lostRace(pooler.key, found);
     }
@@ -77,12 +81,12 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
     }
     return next.kind === 'unchanged'
       ? { kind: 'written', resourceVersion: modRevision }
-      : swap(store, { key: pooler.key, value: next.value, modRevision }, signal);
+      : swap(store, { key: pooler.key, value: next.value, modRevision }, limit);
   }
 
   return {
     async poolers(shard, cells, signal) {
-      const limits = within(timeoutMs, signal);
+      const limits = within(timeoutMs, signal, clock);
       try {
         return present(await listPoolers(stores, globalRoot, shard, cells, limits));
       } catch (error) {
@@ -239,9 +243,9 @@ async function readForWrite(
   stores: Stores,
   globalRoot: string,
   pooler: { readonly cell: string; readonly key: string },
-  signal: AbortSignal | undefined,
+  limit: Limit,
 ): Promise<{ store: EtcdStore; found: StoredValue | undefined }> {
-  const limits = within(retireReadMs, signal);
+  const limits = limit(retireReadMs);
   try {
     const { store, root } = await locate(stores, globalRoot, pooler.cell, limits);
     if (!isPoolerKey(root, pooler.key)) {
@@ -276,11 +280,11 @@ function notWritten(error: unknown): RetryableError {
 async function swap(
   store: EtcdStore,
   write: { readonly key: string; readonly value: Uint8Array; readonly modRevision: string },
-  signal: AbortSignal | undefined,
+  limit: Limit,
 ): Promise<WriteResult> {
   let failure: unknown;
   try {
-    const answer = await store.swap(write, within(retireSwapMs, signal));
+    const answer = await store.swap(write, limit(retireSwapMs));
     if (answer.kind === 'swapped') {
       return { kind: 'written', resourceVersion: answer.modRevision };
     }
@@ -292,7 +296,7 @@ async function swap(
   }
   let now: StoredValue | undefined;
   try {
-    now = await readKey(store, write.key, within(retireLookMs, signal));
+    now = await readKey(store, write.key, limit(retireLookMs));
   } catch (error) {
     throw new RetryableError('TopologyOutcomeUnknown', `${write.key}: ${describeError(error)}`, {
       cause: failure ?? error,

@@ -1,3 +1,5 @@
+import { type Clock, type Instant, wallClock } from '#shared/kernel/instant.ts';
+
 /** One key as etcd holds it. */
 export interface StoredValue {
   readonly key: string;
@@ -37,18 +39,23 @@ type SwapAnswer =
 
 /** When an answer must be there, and who may end the request sooner. */
 export interface RequestLimits {
-  /** Milliseconds since the Unix epoch. */
-  readonly deadline: number;
+  /** By `clock`. */
+  readonly deadline: Instant;
+  readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
 }
 
-export function within(timeoutMs: number, signal: AbortSignal | undefined): RequestLimits {
-  return { deadline: Date.now() + timeoutMs, signal };
+export function within(
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+  clock: Clock = wallClock,
+): RequestLimits {
+  return { deadline: (clock() + Math.ceil(timeoutMs)) as Instant, clock, signal };
 }
 
 /** Whole milliseconds left, at least 1: an expired request fails by its timeout as any other. */
-export function remainingMs(limits: RequestLimits): number {
-  return Math.max(1, Math.ceil(limits.deadline - Date.now()));
+export function remainingMs({ deadline, clock }: RequestLimits): number {
+  return Math.max(1, Math.ceil(deadline - clock()));
 }
 
 /**
@@ -149,7 +156,7 @@ export function anyMember(members: readonly [EtcdStore, ...EtcdStore[]]): EtcdSt
         // A member that hangs must leave time for those behind it.
         const timeoutMs = remainingMs(limits) / (order.length - index);
         try {
-          const page = await member.range(request, within(timeoutMs, limits.signal));
+          const page = await member.range(request, within(timeoutMs, limits.signal, limits.clock));
           preferred = member;
           return page;
         } catch (error) {

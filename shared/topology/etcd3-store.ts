@@ -1,6 +1,7 @@
 import { noop } from 'cockatiel';
 import { CompareResult, CompareTarget, Etcd3, type IOptions, type IRangeRequest } from 'etcd3';
 import { describeError } from '#shared/kernel/errors.ts';
+import { wallClock } from '#shared/kernel/instant.ts';
 import type { TopologyCredentials } from './access.ts';
 import { type EtcdAddress, hostAndPort } from './address.ts';
 import {
@@ -31,7 +32,7 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
       limits.signal?.throwIfAborted();
       client ??= new Etcd3(optionsOf(address, credentials));
       used = client;
-      return await orAborted(run(used, new Date(limits.deadline)), limits);
+      return await orAborted(run(used, wallDeadline(remainingMs(limits))), limits);
     } catch (error) {
       // A token that etcd no longer takes would be sent for ever; a new client signs in again.
       if (credentials.username !== undefined && client === used) {
@@ -108,8 +109,13 @@ function optionsOf(address: EtcdAddress, credentials: TopologyCredentials): IOpt
       : {}),
     ...(username === undefined ? {} : { auth: { username, password } }),
     // Signing in has no deadline of its own.
-    defaultCallOptions: () => ({ deadline: new Date(Date.now() + signInTimeoutMs) }),
+    defaultCallOptions: () => ({ deadline: wallDeadline(signInTimeoutMs) }),
   };
+}
+
+/** gRPC counts by the machine's clock, whichever one a request's limits are counted by. */
+function wallDeadline(timeoutMs: number): Date {
+  return new Date(wallClock() + timeoutMs);
 }
 
 /** gRPC knows deadlines, but no signal: an aborted request goes on unobserved until its deadline. */

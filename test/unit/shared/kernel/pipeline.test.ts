@@ -115,6 +115,7 @@ function aPipeline(situation: Situation = {}) {
   const parts: PipelineParts = {
     clock: () => Date.parse('2026-01-01T00:00:00Z') as Instant,
     random: () => 0.5,
+    deadlineIn: (delayMs) => AbortSignal.timeout(delayMs),
     logger: createLogger(
       'trace',
       {},
