@@ -10,21 +10,30 @@ import {
   event,
   forceText,
   hold,
+  isClaimOnly,
   isLeader,
   isReplaced,
+  isUsedByAnother,
   leaving,
   memberOf,
+  mirror,
   policyOf,
   recordOf,
   wakeSeconds,
   whyOf,
   releaseMark,
   statusEffects,
+  stillAnswers,
   isOfOthers,
 } from './moves.ts';
 import type { DrainSnapshot } from './snapshot.ts';
 
-/** The one backward edge: while its pod still stands, a leader is not deleted. Without knowledge nothing happens. */
+/**
+ * The one backward edge: while its pod still stands, a leader is not deleted. Without knowledge nothing happens.
+ *
+ * The pod is written before the record moves: another handler that still holds the older view deletes under the version
+ * of the pod it read, so one of the two writes fails.
+ */
 export function becamePrimary(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
   const { record, leaver } = leaving(snapshot);
   const member = memberOf(snapshot, leaver);
@@ -35,6 +44,7 @@ export function becamePrimary(snapshot: DrainSnapshot, now: Instant): DrainDecis
   if (primary.kind === 'agreed' && isLeader(primary, leaver)) {
     const message = `${leaver.pod} became primary and is not deleted`;
     return acting('BecamePrimary', message, [
+      ...mirror(snapshot, leaver, member.mirror === null ? 'draining' : null),
       advance(snapshot, {
         ...record,
         state: 'requested',
@@ -70,6 +80,15 @@ export function keepOffOthers(snapshot: DrainSnapshot, now: Instant): DrainDecis
     : undefined;
 }
 
+/** Whoever waits in the pod for its word gets it before the pod is asked to stop, also where a crash came between. */
+export function sayFinished(snapshot: DrainSnapshot): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  const member = memberOf(snapshot, leaver);
+  return member === undefined || member.isBeingDeleted || member.mirror === 'finished'
+    ? undefined
+    : acting('MemberMayGo', `${leaver.pod} may go`, mirror(snapshot, leaver, 'finished'));
+}
+
 export function deleteMember(snapshot: DrainSnapshot): DrainDecision | undefined {
   const { record, leaver } = leaving(snapshot);
   const member = memberOf(snapshot, leaver);
@@ -92,7 +111,14 @@ export function waitForPodGone(snapshot: DrainSnapshot, now: Instant): DrainDeci
   const { leaver } = leaving(snapshot);
   return memberOf(snapshot, leaver) === undefined
     ? undefined
-    : hold(snapshot, now, 'AwaitingPodGone', `${leaver.pod} is stopping`);
+    : hold(
+        snapshot,
+        now,
+        'AwaitingPodGone',
+        `${leaver.pod} is stopping`,
+        undefined,
+        `find out why its containers do not end; where its node ${leaver.node} is off for good, delete the Node`,
+      );
 }
 
 /** A pod object that is gone proves nothing about a node nobody hears from. */
@@ -118,6 +144,37 @@ export function waitForNodeProof(snapshot: DrainSnapshot, now: Instant): DrainDe
     `${leaver.pod} is gone, but its node ${leaver.node} ${why}: the member may still run`,
     `make sure the node is off, then delete the Node or set ${forceText(leaver)}`,
   );
+}
+
+/**
+ * Where a member ran whose claim alone is left, nobody knows, so no node proves that it has stopped. Its pooler must be
+ * silent while the primary's answers: then it is not the way to them that is broken.
+ */
+export function waitForSilence(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  const pooler = recordOf(snapshot, leaver);
+  const isOver = pooler === undefined || hasStopped(pooler) || isReplaced(snapshot, pooler);
+  if (leaver.forced || !isClaimOnly(leaver) || isOver) {
+    return undefined;
+  }
+  const primary = primaryOf(snapshot);
+  if (primary.kind !== 'agreed') {
+    return hold(
+      snapshot,
+      now,
+      'NoAgreedPrimary',
+      `${leaver.pod} is gone; there is no agreed primary: ${primary.why}`,
+    );
+  }
+  return stillAnswers(snapshot, leaver)
+    ? hold(
+        snapshot,
+        now,
+        'NodeUnproven',
+        `${leaver.pod} is gone, but its pooler still answers: the member may still run`,
+        `find where it runs and stop it, or set ${forceText(leaver)}`,
+      )
+    : undefined;
 }
 
 /** It died without a word: its record gets what a graceful stop would have written, by compare-and-swap. */
@@ -178,7 +235,13 @@ export function releaseClaim(snapshot: DrainSnapshot, now: Instant): DrainDecisi
     );
   }
   const claim = claimOf(snapshot, leaver);
-  if (claim === undefined || claim.isBeingDeleted || policyOf(snapshot, leaver) === 'Retain') {
+  // Who was forced out passed over the gates that would have shown its data to be elsewhere.
+  const isKept = leaver.forced || policyOf(snapshot, leaver) === 'Retain';
+  if (claim === undefined || claim.isBeingDeleted || isKept) {
+    return undefined;
+  }
+  // A pod of ours was made on it meanwhile. Where that is one too many, it leaves by a drain of its own.
+  if (isUsedByAnother(snapshot, leaver, claim)) {
     return undefined;
   }
   if (snapshot.claimsInUse.kind !== 'present') {

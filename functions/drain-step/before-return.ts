@@ -1,4 +1,4 @@
-import type { LeavingRecord } from '#shared/api/drain-record.ts';
+import type { Leaver, LeavingRecord } from '#shared/api/drain-record.ts';
 import { acting } from '#shared/kernel/decision.ts';
 import {
   type Instant,
@@ -9,27 +9,33 @@ import {
 } from '#shared/kernel/instant.ts';
 import { compareRules } from '#shared/topology/topology.ts';
 import { idText, openProposal, primaryOf, quorumWithout, readyStandby } from './gates.ts';
-import { whoShouldLeave } from './leaving.ts';
+import { claimsLeftBehind, hasFailed, whoShouldLeave } from './leaving.ts';
 import {
   type DrainDecision,
   advance,
+  claimOf,
   databaseOf,
   drainingCondition,
   event,
   forceText,
   hold,
+  isClaimOnly,
   isLeader,
   leaving,
   mirror,
   moveOn,
   podOf,
+  policyOf,
   ruleText,
+  stillAnswers,
+  subjectOf,
   takeBack,
   wakeSeconds,
   whyNotWantedAnyMore,
   statusEffects,
   isOfOthers,
   memberOf,
+  whyOf,
 } from './moves.ts';
 import type { DrainSnapshot } from './snapshot.ts';
 
@@ -47,7 +53,29 @@ export function cancelled(snapshot: DrainSnapshot, now: Instant): DrainDecision 
   if (why === undefined) {
     return undefined;
   }
-  return takeBack(snapshot, now, 'DrainCancelled', `${leaver.pod} stays: ${why}`);
+  return takeBack(snapshot, now, 'DrainCancelled', `${subjectOf(leaver)} stays: ${why}`);
+}
+
+/** Only a claim leaves, and it is no longer one that nobody needs; or its member turns out to live. */
+export function claimWanted(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  if (!isClaimOnly(leaver)) {
+    return undefined;
+  }
+  const left = claimsLeftBehind(snapshot);
+  if (left.kind !== 'present') {
+    const message = `whether ${subjectOf(leaver)} is in use is unknown: ${whyOf(left)}`;
+    return hold(snapshot, now, 'ClaimsUnknown', message);
+  }
+  const isLeft = left.value.some(({ claim }) => claim.uid === leaver.claimUid);
+  return isLeft && !stillAnswers(snapshot, leaver)
+    ? undefined
+    : takeBack(
+        snapshot,
+        now,
+        'DrainCancelled',
+        `${subjectOf(leaver)} stays: ${whyClaimStays(snapshot, leaver)}`,
+      );
 }
 
 /** Its pod has come into somebody else's hands: whoever that is drains it, or keeps it. */
@@ -64,7 +92,7 @@ export function forcedByPerson(snapshot: DrainSnapshot): DrainDecision | undefin
   if (leaver.forced || snapshot.shard.forcedPodUid !== leaver.podUid) {
     return undefined;
   }
-  const message = `a person forces ${leaver.pod} out: unmet gates are passed over from here`;
+  const message = `a person forces ${subjectOf(leaver)} out: unmet gates are passed over from here`;
   return acting('DrainForced', message, [
     advance(snapshot, {
       ...record,
@@ -171,6 +199,36 @@ export function waitForProposal(snapshot: DrainSnapshot, now: Instant): DrainDec
       );
 }
 
+/**
+ * The others are too few while one of them has failed: it gets the place, since its replacement is what makes them
+ * enough again. The leaver is asked anew once it is back.
+ */
+export function failedMemberFirst(
+  snapshot: DrainSnapshot,
+  now: Instant,
+): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  const primary = primaryOf(snapshot);
+  if (leaver.forced || leaver.cause === 'failed' || primary.kind !== 'agreed') {
+    return undefined;
+  }
+  const { needed, healthy } = quorumWithout(snapshot, primary.rule, leaver.pooler);
+  const failed = whoShouldLeave(snapshot, podOf(snapshot, primary)).find(({ member }) =>
+    hasFailed(member, snapshot.nodes),
+  );
+  return needed === null ||
+    healthy >= needed ||
+    failed === undefined ||
+    failed.member.uid === leaver.podUid
+    ? undefined
+    : takeBack(
+        snapshot,
+        now,
+        'FailedMemberFirst',
+        `${subjectOf(leaver)} stays until ${failed.member.pod}, which has failed, is replaced`,
+      );
+}
+
 export function waitForQuorum(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
   const { leaver } = leaving(snapshot);
   const primary = primaryOf(snapshot);
@@ -243,7 +301,7 @@ export function startDraining(snapshot: DrainSnapshot, now: Instant): DrainDecis
         now,
         'draining',
         'GatesHold',
-        `${leaver.pod} can be spared`,
+        `${subjectOf(leaver)} can be spared`,
         mirror(snapshot, leaver, 'draining'),
       )
     : undefined;
@@ -257,7 +315,12 @@ export function waitForSettle(snapshot: DrainSnapshot, now: Instant): DrainDecis
     leaver.forced ||
     (since !== undefined && secondsBetween(since, now) >= settleSeconds)
     ? undefined
-    : hold(snapshot, now, 'Settling', `the gates hold for ${leaver.pod}; they are looked at again`);
+    : hold(
+        snapshot,
+        now,
+        'Settling',
+        `the gates hold for ${subjectOf(leaver)}; they are looked at again`,
+      );
 }
 
 export function acknowledge(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
@@ -268,7 +331,7 @@ export function acknowledge(snapshot: DrainSnapshot, now: Instant): DrainDecisio
         now,
         'acknowledged',
         'GatesHeld',
-        `the gates held for ${leaver.pod} over the settle time`,
+        `the gates held for ${subjectOf(leaver)} over the settle time`,
         [],
       )
     : undefined;
@@ -286,8 +349,27 @@ export function authoriseDeletion(
         now,
         'finished',
         'MemberMayGo',
-        `${leaver.pod} may go`,
+        `${subjectOf(leaver)} may go`,
         mirror(snapshot, leaver, 'finished'),
       )
     : undefined;
+}
+
+function whyClaimStays(snapshot: DrainSnapshot, leaver: Leaver): string {
+  const claim = claimOf(snapshot, leaver);
+  if (claim === undefined || claim.isBeingDeleted) {
+    return 'it is going already';
+  }
+  if (policyOf(snapshot, leaver) === 'Retain') {
+    return 'its pool keeps the claims of surplus members';
+  }
+  if (claim.released !== null) {
+    return 'it is marked as kept';
+  }
+  if (claim.member === null) {
+    return 'its labels say that it is somebody else’s';
+  }
+  return stillAnswers(snapshot, leaver)
+    ? 'its pooler answers, so its member may still run'
+    : 'a pod uses it again';
 }

@@ -1,3 +1,4 @@
+import type { Leaver } from '#shared/api/drain-record.ts';
 import { acting, blocked, firstHit, settled } from '#shared/kernel/decision.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import {
@@ -7,9 +8,11 @@ import {
   finishDrain,
   releaseClaim,
   retireSilentRecord,
+  sayFinished,
   waitForCohortExit,
   waitForNodeProof,
   waitForPodGone,
+  waitForSilence,
 } from './after-return.ts';
 import {
   acknowledge,
@@ -17,6 +20,8 @@ import {
   awaitSwitchover,
   betterNow,
   cancelled,
+  claimWanted,
+  failedMemberFirst,
   handedOver,
   forcedByPerson,
   startDraining,
@@ -27,7 +32,7 @@ import {
   waitForSettle,
 } from './before-return.ts';
 import { primaryOf } from './gates.ts';
-import { mayHaveLeavers, whoShouldLeave } from './leaving.ts';
+import { claimsLeftBehind, mayHaveClaimsLeft, mayHaveLeavers, whoShouldLeave } from './leaving.ts';
 import {
   type DrainCheck,
   type DrainDecision,
@@ -38,6 +43,7 @@ import {
   isFinished,
   isForced,
   leaverOf,
+  leaverOfClaim,
   leavingRecord,
   mayForce,
   newRecord,
@@ -45,6 +51,9 @@ import {
   slowWakeSeconds,
   standStill,
   statusEffects,
+  strayMirrors,
+  stillAnswers,
+  subjectOf,
   whyOf,
   type OwnCondition,
 } from './moves.ts';
@@ -75,18 +84,21 @@ export const beforeAnyone: readonly DrainCheck[] = [
   databaseMissing,
   pausedByDatabase,
   topologyUnknown,
+  chooseClaim,
   chooseLeaver,
 ];
 
 /** A member is picked; everything can still be taken back. */
 export const beforeNoReturn: readonly DrainCheck[] = [
   cancelled,
+  claimWanted,
   handedOver,
   forcedByPerson,
   betterNow,
   awaitSwitchover,
   waitForPrimary,
   waitForProposal,
+  failedMemberFirst,
   waitForQuorum,
   switchOver,
   startDraining,
@@ -100,9 +112,11 @@ export const afterNoReturn: readonly DrainCheck[] = [
   forcedByPerson,
   becamePrimary,
   keepOffOthers,
+  sayFinished,
   deleteMember,
   waitForPodGone,
   waitForNodeProof,
+  waitForSilence,
   retireSilentRecord,
   waitForCohortExit,
   releaseClaim,
@@ -168,7 +182,7 @@ function membersUnknown(snapshot: DrainSnapshot, now: Instant): DrainDecision | 
 
 /** No record and nobody to leave: the converged state. Only the primary in status may still have to follow. */
 function nobodyLeaves(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
-  if (leavingRecord(snapshot) !== null || mayHaveLeavers(snapshot)) {
+  if (leavingRecord(snapshot) !== null || mayHaveLeavers(snapshot) || mayHaveClaimsLeft(snapshot)) {
     return undefined;
   }
   const message = 'no member has to leave';
@@ -179,6 +193,7 @@ function nobodyLeaves(snapshot: DrainSnapshot, now: Instant): DrainDecision | un
     : { status: 'True', reason: 'NobodyLeaves', message };
   return settled('NobodyLeaves', message, [
     ...(snapshot.record.kind === 'ours' ? [advance(snapshot, null)] : []),
+    ...strayMirrors(snapshot),
     ...statusEffects(snapshot, now, condition, null),
   ]);
 }
@@ -193,7 +208,7 @@ function databaseMissing(snapshot: DrainSnapshot, now: Instant): DrainDecision |
         snapshot,
         now,
         'DatabaseMissing',
-        `a member has to leave, but the Database ${shard.databaseName} does not exist`,
+        `${whatIsDue(snapshot)}, but the Database ${shard.databaseName} does not exist`,
         `create the Database ${shard.databaseName} in namespace ${shard.namespace}`,
       );
     case 'unknown':
@@ -238,6 +253,44 @@ function topologyUnknown(snapshot: DrainSnapshot, now: Instant): DrainDecision |
       );
 }
 
+/**
+ * Members come first. Where none has to leave, what is left of one that went unseen does: through the same record and the
+ * same gates, since nobody saw whether the others could spare it.
+ */
+function chooseClaim(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  if (leavingRecord(snapshot) !== null || mayHaveLeavers(snapshot)) {
+    return undefined;
+  }
+  const left = claimsLeftBehind(snapshot);
+  if (left.kind !== 'present') {
+    return standStill(
+      snapshot,
+      now,
+      'ClaimsUnknown',
+      `whether a surplus member has left its claim is unknown: ${whyOf(left)}`,
+    );
+  }
+  const leavers = left.value.map((claim) => leaverOfClaim(snapshot, claim, now));
+  const leaver = leavers.find((candidate) => !stillAnswers(snapshot, candidate)) ?? leavers[0];
+  if (leaver === undefined) {
+    return undefined;
+  }
+  return stillAnswers(snapshot, leaver)
+    ? standStill(
+        snapshot,
+        now,
+        'NobodySafeToChoose',
+        `${subjectOf(leaver)} cannot go: its pooler answers, so the member may still run`,
+        `find where ${leaver.pod} runs and stop it`,
+      )
+    : claimPlace(
+        snapshot,
+        now,
+        leaver,
+        `${subjectOf(leaver)} is to leave: its pool has as many members as wanted`,
+      );
+}
+
 /** Claims the shard's one place for the member that should leave first. The record is the lock. */
 function chooseLeaver(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
   if (leavingRecord(snapshot) !== null) {
@@ -268,11 +321,26 @@ function chooseLeaver(snapshot: DrainSnapshot, now: Instant): DrainDecision | un
     );
   }
   const leaver = leaverOf(snapshot, chosen, now);
+  return claimPlace(snapshot, now, leaver, `${leaver.pod} is to leave: ${causeText(chosen)}`);
+}
+
+function claimPlace(
+  snapshot: DrainSnapshot,
+  now: Instant,
+  leaver: Leaver,
+  message: string,
+): DrainDecision {
   const record = newRecord(snapshot, 'requested', leaver, 'MemberChosen', now);
-  const message = `${leaver.pod} is to leave: ${causeText(chosen)}`;
   return acting('MemberChosen', message, [
     advance(snapshot, record),
     ...statusEffects(snapshot, now, drainingCondition(snapshot, leaver), leaver),
     event('Normal', 'MemberChosen', message),
   ]);
+}
+
+/** Why nothing can rest, in words. */
+function whatIsDue(snapshot: DrainSnapshot): string {
+  return leavingRecord(snapshot) !== null || mayHaveLeavers(snapshot)
+    ? 'a member has to leave'
+    : 'a surplus member may have left its claim';
 }

@@ -7,6 +7,7 @@ import {
   isSamePooler,
   hasStopped,
 } from '#shared/topology/topology.ts';
+import { hasFailed } from './leaving.ts';
 import type { DrainSnapshot } from './snapshot.ts';
 
 /** What the data plane says about who leads. Only `agreed` lets anything happen. */
@@ -21,7 +22,8 @@ export type PrimaryView =
  * The primary both sources agree on: the pooler whose record claims PRIMARY under the highest rule, and who says so
  * itself under that or a higher rule that names it leader.
  *
- * An older claim is passed over only where no pod is behind it any more.
+ * An older claim is passed over only where no pod is behind it any more, or one whose containers have ended for good: a
+ * primary that was killed leaves its claim behind, and nobody else would ever take it back.
  */
 export function primaryOf(snapshot: DrainSnapshot): PrimaryView {
   const { topology, members } = snapshot;
@@ -50,7 +52,9 @@ export function primaryOf(snapshot: DrainSnapshot): PrimaryView {
   const rival = older.find(
     (claim) =>
       isSameRule(claim, highest) ||
-      members.value.some((member) => isRecordOfPod(claim, member.pod)),
+      members.value.some(
+        (member) => isRecordOfPod(claim, member.pod) && !hasFailed(member, snapshot.nodes),
+      ),
   );
   if (rival !== undefined) {
     return {
@@ -125,6 +129,11 @@ export function readyStandby(
   leader: PoolerId,
 ): PoolerId | null {
   return healthyVoters(snapshot, rule).find((id) => !isSamePooler(id, leader)) ?? null;
+}
+
+/** Whether the pooler says anything of itself: then it runs, wherever that is. */
+export function isAnswering(snapshot: DrainSnapshot, id: PoolerId): boolean {
+  return statusOf(snapshot, id) !== undefined;
 }
 
 export function idText(id: PoolerId): string {

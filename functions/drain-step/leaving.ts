@@ -1,10 +1,17 @@
 import type { DrainCause, Leaver } from '#shared/api/drain-record.ts';
-import type { DrainSnapshot, Member, PoolView } from './snapshot.ts';
+import { type Read, mapRead, present } from '#shared/kernel/read.ts';
+import type { ClaimMember, ClaimView, DrainSnapshot, Member, PoolView } from './snapshot.ts';
 
 /** A member that has to leave, and why. */
 export interface Candidate {
   readonly member: Member;
   readonly cause: DrainCause;
+}
+
+/** A claim that has outlived its member. */
+export interface LeftClaim {
+  readonly claim: ClaimView;
+  readonly member: ClaimMember;
 }
 
 /**
@@ -37,6 +44,61 @@ export function mayHaveLeavers(
   snapshot: Pick<DrainSnapshot, 'shard' | 'members' | 'nodes'>,
 ): boolean {
   return hasSurplus(snapshot) || whoShouldLeave(snapshot, null).length > 0;
+}
+
+/**
+ * The claims of surplus members whose pods went without the end of a drain: deleted from outside, lost with their node,
+ * or forgotten with a record. The highest index comes first. Only pools that delete the claims of surplus members have any.
+ *
+ * While its group lacks a member, a claim is none: pool-pods makes the next member on it. Nor is one that carries the
+ * mark `released`: it was kept on purpose, under another policy.
+ */
+export function claimsLeftBehind({
+  shard,
+  members,
+  claims,
+  claimsInUse,
+}: Pick<DrainSnapshot, 'shard' | 'members' | 'claims' | 'claimsInUse'>): Read<
+  readonly LeftClaim[]
+> {
+  const groups = shard.pools
+    .filter((pool) => !pool.isAttached && pool.whenScaled === 'Delete')
+    .flatMap((pool) => pool.cells.map((cell) => ({ pool, cell })));
+  if (members.kind !== 'present' && groups.length > 0) {
+    return members;
+  }
+  const pods = members.kind === 'present' ? members.value : [];
+  const complete = groups.filter(
+    ({ pool, cell }) => membersOf(pods, pool, cell).length >= pool.replicasPerCell,
+  );
+  if (complete.length === 0) {
+    return present([]);
+  }
+  const left = mapRead(claims, (list) =>
+    list
+      .flatMap((claim): LeftClaim[] =>
+        claim.member === null ? [] : [{ claim, member: claim.member }],
+      )
+      .filter(
+        ({ claim, member }) =>
+          !claim.isBeingDeleted &&
+          claim.released === null &&
+          complete.some(({ pool, cell }) => pool.name === member.pool && cell === member.cell) &&
+          !pods.some(({ pod }) => pod === member.pod),
+      )
+      .toSorted((a, b) => b.member.index - a.member.index),
+  );
+  return left.kind !== 'present' || left.value.length === 0
+    ? left
+    : mapRead(claimsInUse, (names) =>
+        left.value.filter(({ claim }) => !names.includes(claim.name)),
+      );
+}
+
+/** Whether a claim is left behind, as far as is known: not knowing is no reason to rest. */
+export function mayHaveClaimsLeft(snapshot: Parameters<typeof claimsLeftBehind>[0]): boolean {
+  const left = claimsLeftBehind(snapshot);
+  return left.kind !== 'present' || left.value.length > 0;
 }
 
 /** How many members of the leaver's pool and cell are too many while the leaver is counted as one of them. */

@@ -1,5 +1,6 @@
 import { applyConditions, hasConditions } from '#shared/api/condition.ts';
 import { drainMirror, releasedClaim } from '#shared/api/annotations.ts';
+import { claimName } from '#shared/api/names.ts';
 import type {
   ChoosingRecord,
   DrainCause,
@@ -14,8 +15,21 @@ import type { Effect } from '#shared/kernel/effect.ts';
 import { type Instant, parseInstant, secondsBetween, toText } from '#shared/kernel/instant.ts';
 import { isRecordOfPod, poolerOfPod } from '#shared/topology/identity.ts';
 import { type PoolerRecord, isSamePooler } from '#shared/topology/topology.ts';
-import { type PrimaryView, claimedPrimary, idText, primaryOf, quorumWithout } from './gates.ts';
-import { type Candidate, hasFailed, surplusWith, whoShouldLeave } from './leaving.ts';
+import {
+  type PrimaryView,
+  claimedPrimary,
+  idText,
+  isAnswering,
+  primaryOf,
+  quorumWithout,
+} from './gates.ts';
+import {
+  type Candidate,
+  type LeftClaim,
+  hasFailed,
+  surplusWith,
+  whoShouldLeave,
+} from './leaving.ts';
 import type { ClaimView, DatabaseView, DrainSnapshot, Member } from './snapshot.ts';
 
 export type DrainEffect =
@@ -81,6 +95,24 @@ export function recordOf({ topology }: DrainSnapshot, leaver: Leaver): PoolerRec
     : undefined;
 }
 
+/** Its pod went unseen, and its claim is what is left of it: the claim's uid stands for the pod's. */
+export function isClaimOnly(leaver: Leaver): boolean {
+  return leaver.podUid === leaver.claimUid;
+}
+
+/** Who or what leaves, in words. */
+export function subjectOf(leaver: Leaver): string {
+  return isClaimOnly(leaver)
+    ? `the claim ${claimName(leaver.pod)} of a member that is gone`
+    : leaver.pod;
+}
+
+/** A pod that nobody can see may still run: whose pooler answers has not gone. */
+export function stillAnswers(snapshot: DrainSnapshot, leaver: Leaver): boolean {
+  const pooler = recordOf(snapshot, leaver);
+  return pooler !== undefined && isAnswering(snapshot, pooler.id);
+}
+
 /** Another controller owns its pod, or another operator has begun to drain it. */
 export function isOfOthers(member: Member | undefined): boolean {
   return member !== undefined && (member.control === 'foreign' || member.isMarkedByOthers);
@@ -97,6 +129,21 @@ export function claimOf({ claims }: DrainSnapshot, leaver: Leaver): ClaimView | 
   return claims.kind === 'present'
     ? claims.value.find((claim) => claim.uid === leaver.claimUid)
     : undefined;
+}
+
+/** Another member of ours lives on the leaver's claim, under the same name or not. */
+export function isUsedByAnother(
+  { members }: DrainSnapshot,
+  leaver: Leaver,
+  claim: ClaimView,
+): boolean {
+  return (
+    members.kind === 'present' &&
+    members.value.some(
+      (member) =>
+        member.control === 'ours' && member.claim === claim.name && member.uid !== leaver.podUid,
+    )
+  );
 }
 
 export function policyOf({ shard }: DrainSnapshot, leaver: Leaver): 'Retain' | 'Delete' {
@@ -155,6 +202,25 @@ export function leaverOf(
     index: member.index,
     pooler: poolerOfPod(poolers, member.cell, member.pod),
     cause,
+    startedAt: toText(now),
+    forced: false,
+  };
+}
+
+/** What is known of a member that has left nothing but its claim. Which pod it was, and on which node, nobody saw. */
+export function leaverOfClaim(
+  snapshot: DrainSnapshot,
+  { claim, member }: LeftClaim,
+  now: Instant,
+): Leaver {
+  const poolers = snapshot.topology.kind === 'present' ? snapshot.topology.value.poolers : [];
+  return {
+    ...member,
+    podUid: claim.uid,
+    node: '',
+    claimUid: claim.uid,
+    pooler: poolerOfPod(poolers, member.cell, member.pod),
+    cause: 'surplus',
     startedAt: toText(now),
     forced: false,
   };
@@ -233,6 +299,9 @@ export function takeBack(
 /**
  * The picked member cannot move now. Past the deadline, or where a person is needed, that is written down once,
  * and the looks become rare; before that, waiting writes nothing.
+ *
+ * @param needs what a person has to do, where waiting alone does not help
+ * @param wayOut what a person can do once the deadline has passed; to force the member out, if nothing else
  */
 export function hold(
   snapshot: DrainSnapshot,
@@ -240,6 +309,7 @@ export function hold(
   reason: Reason,
   message: string,
   needs?: string,
+  wayOut?: string,
 ): DrainDecision {
   const { record, leaver } = leaving(snapshot);
   const startedAt = parseInstant(leaver.startedAt);
@@ -247,7 +317,9 @@ export function hold(
     startedAt === undefined || secondsBetween(startedAt, now) > snapshot.shard.deadlineSeconds;
   const wake = { every: isStuck || needs !== undefined ? slowWakeSeconds : wakeSeconds };
   const shown: Reason = isStuck ? 'DrainStuck' : reason;
-  const told = isStuck || needs !== undefined ? tellHeld(snapshot, now, shown, message, needs) : [];
+  const advice = needs ?? wayOut ?? `repair that, or set ${forceText(leaver)} to go on regardless`;
+  const told =
+    isStuck || needs !== undefined ? tellHeld(snapshot, now, shown, message, advice) : [];
   const slower = isSameWake(record, wake.every)
     ? []
     : [advance(snapshot, { ...record, reason: shown, wake })];
@@ -256,15 +328,15 @@ export function hold(
     : blocked(reason, message, needs, wake, [...slower, ...told]);
 }
 
-export function tellHeld(
+function tellHeld(
   snapshot: DrainSnapshot,
   now: Instant,
   reason: Reason,
   message: string,
-  needs: string | undefined,
+  advice: string,
 ): Tidy[] {
   const { leaver } = leaving(snapshot);
-  const text = needs === undefined ? message : `${message}; to go on: ${needs}`;
+  const text = `${message}; to go on: ${advice}`;
   const status = statusEffects(
     snapshot,
     now,
@@ -320,15 +392,33 @@ export function isSameWake(record: LeavingRecord, seconds: number): boolean {
 export function mirror(
   snapshot: DrainSnapshot,
   leaver: Leaver,
-  state: 'draining' | 'finished' | null,
+  state: MirrorState,
 ): Effect<'patchObject'>[] {
   const member = memberOf(snapshot, leaver);
-  return member === undefined || member.mirror === state
+  return member === undefined ? [] : mirrorOn(snapshot, member, state);
+}
+
+/** What a drain left on its pod that ended between two writes, or what a copied pod brought along, is taken off. */
+export function strayMirrors(snapshot: DrainSnapshot): Effect<'patchObject'>[] {
+  const members = snapshot.members.kind === 'present' ? snapshot.members.value : [];
+  return members
+    .filter((member) => member.control !== 'foreign' && !member.isBeingDeleted)
+    .flatMap((member) => mirrorOn(snapshot, member, null));
+}
+
+type MirrorState = 'draining' | 'finished' | null;
+
+function mirrorOn(
+  { shard }: DrainSnapshot,
+  member: Member,
+  state: MirrorState,
+): Effect<'patchObject'>[] {
+  return member.mirror === state
     ? []
     : [
         {
           kind: 'patchObject',
-          object: { kind: 'Pod', namespace: snapshot.shard.namespace, name: member.pod },
+          object: { kind: 'Pod', namespace: shard.namespace, name: member.pod },
           patch: { metadata: { annotations: { [drainMirror]: state } } },
           guard: { uid: member.uid, resourceVersion: member.resourceVersion },
         },
@@ -340,7 +430,8 @@ export function releaseMark(snapshot: DrainSnapshot, leaver: Leaver): Effect<'pa
   return leaver.cause !== 'surplus' ||
     claim === undefined ||
     claim.isBeingDeleted ||
-    claim.released === leaver.podUid
+    claim.released === leaver.podUid ||
+    isUsedByAnother(snapshot, leaver, claim)
     ? []
     : [
         {
@@ -372,7 +463,7 @@ export function drainingCondition(snapshot: DrainSnapshot, leaver: Leaver): OwnC
   return {
     status: 'False',
     reason: 'Draining',
-    message: `${leaver.pod} is leaving (${leaver.cause})${warning}`,
+    message: `${subjectOf(leaver)} is leaving (${leaver.cause})${warning}`,
   };
 }
 

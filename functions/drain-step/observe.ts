@@ -5,12 +5,15 @@ import { drainMirror, drainRequest, forceDrain, releasedClaim } from '#shared/ap
 import { durationSeconds } from '#shared/api/duration.ts';
 import { cellLabel, indexLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
 import type { Database } from '#shared/api/database.ts';
+import { claimName, podBaseName, podName } from '#shared/api/names.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, unknown, mapRead } from '#shared/kernel/read.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { type PoolerListing, hasStopped } from '#shared/topology/topology.ts';
-import { mayHaveLeavers } from './leaving.ts';
+import { mayHaveClaimsLeft, mayHaveLeavers } from './leaving.ts';
+import { leavingRecord } from './moves.ts';
 import type {
+  ClaimMember,
   ClaimView,
   DatabaseView,
   DrainSnapshot,
@@ -30,7 +33,8 @@ const questionsAtOnce = 5;
  * Reads what drain-step decides from. The topology's records come first, because one of them may be compared when it is
  * written; pods, poolers and nodes are the evidence and are read after it.
  *
- * A shard from which nobody leaves costs the reads of its Database and its pods, and the topology.
+ * A shard from which nobody leaves costs the reads of its Database and its pods, and the topology. Where surplus claims
+ * are to be deleted it costs one more, of its claims; and if one has lost its pod, that of whoever mounts it.
  */
 export async function observe(
   target: Present<KubeObject<'Shard'>>,
@@ -67,25 +71,56 @@ export async function observe(
     signal,
   );
   const members = mapRead(pods, (list) => list.flatMap((pod) => memberOf(pod, shard)));
+  if (members.kind !== 'present') {
+    return { ...quiet, database: view, topology, members };
+  }
   const nodes = await nodesOf(members, record, ports, signal);
-  const seen = { ...quiet, database: view, topology, members, nodes };
-  const isLeaving = record.kind === 'ours' && record.record.state !== 'choosing';
-  if (database.kind !== 'present' || !(isLeaving || mayHaveLeavers(seen))) {
+  const seen = await withClaims(
+    { ...quiet, database: view, topology, members, nodes },
+    ports,
+    signal,
+  );
+  return database.kind === 'present' && (mayMembersLeave(seen) || mayHaveClaimsLeft(seen))
+    ? { ...seen, statuses: await statusesOf(database.value, topology, ports, signal) }
+    : seen;
+}
+
+/**
+ * Adds the claims where they matter, and who mounts them where one may have to be deleted. In this order: a claim's
+ * version may be compared by a write.
+ */
+async function withClaims(
+  seen: DrainSnapshot,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<DrainSnapshot> {
+  const { shard, members } = seen;
+  const mayLeave = mayMembersLeave(seen);
+  if (mayLeave ? seen.database.kind !== 'present' : !mayHaveClaimsLeft(seen)) {
     return seen;
   }
+  const labels = { [shardLabel]: shard.name };
+  const list = await ports.kube.list(
+    'PersistentVolumeClaim',
+    { namespace: shard.namespace, labels },
+    signal,
+  );
+  const known = {
+    ...seen,
+    claims: mapRead(list, (claims) => claims.map((claim) => claimView(claim, shard))),
+  };
+  const leaver = leavingRecord(seen)?.data;
+  const isUseAsked = mayLeave
+    ? leaver !== undefined && isGone(members, leaver.podUid)
+    : list.kind === 'present' && mayHaveClaimsLeft(known);
+  return isUseAsked
+    ? { ...known, claimsInUse: await claimsMounted(shard.namespace, ports, signal) }
+    : known;
+}
 
-  const [statuses, claims, claimsInUse] = await Promise.all([
-    statusesOf(database.value, topology, ports, signal),
-    ports.kube.list(
-      'PersistentVolumeClaim',
-      { namespace, labels: { [shardLabel]: metadata.name } },
-      signal,
-    ),
-    isLeaving && isGone(members, record.record.data.podUid)
-      ? claimsMounted(namespace, ports, signal)
-      : notAsked,
-  ]);
-  return { ...seen, statuses, claims: mapRead(claims, (list) => list.map(claimView)), claimsInUse };
+/** Whether a member is leaving, or has to. */
+function mayMembersLeave(seen: DrainSnapshot): boolean {
+  return leavingRecord(seen) !== null || mayHaveLeavers(seen);
 }
 
 const notAsked = unknown('it was not asked');
@@ -168,14 +203,36 @@ function memberOf(pod: KubeObject<'Pod'>, shard: ShardView): Member[] {
   ];
 }
 
-function claimView({ metadata }: KubeObject<'PersistentVolumeClaim'>): ClaimView {
+function claimView(claim: KubeObject<'PersistentVolumeClaim'>, shard: ShardView): ClaimView {
+  const { metadata } = claim;
   return {
     name: metadata.name,
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
     isBeingDeleted: metadata.deletionTimestamp !== undefined,
     released: metadata.annotations?.[releasedClaim] ?? null,
+    member: claimMember(claim, shard),
   };
+}
+
+/** Name and labels must agree, and nobody may control it: then it is a claim as pool-pods makes them. */
+function claimMember(
+  { metadata }: KubeObject<'PersistentVolumeClaim'>,
+  shard: ShardView,
+): ClaimMember | null {
+  const {
+    [poolLabel]: pool = '',
+    [cellLabel]: cell = '',
+    [indexLabel]: digits = '',
+  } = metadata.labels ?? {};
+  if (!/^(0|[1-9]\d?)$/.test(digits)) {
+    return null;
+  }
+  const index = Number(digits);
+  const pod = podName(podBaseName(shard.name, pool, cell), index);
+  const isControlled =
+    metadata.ownerReferences?.some((owner) => owner.controller === true) ?? false;
+  return metadata.name === claimName(pod) && !isControlled ? { pod, pool, cell, index } : null;
 }
 
 function isGone(members: Read<readonly Member[]>, uid: string): boolean {

@@ -18,9 +18,9 @@ export interface DrainSnapshot {
   readonly statuses: readonly { readonly id: PoolerId; readonly status: Read<PoolerStatus> }[];
   /** The nodes of members that are not ready, and the leaver's. */
   readonly nodes: { readonly [name: string]: Read<NodeView> };
-  /** The shard's claims. Asked only while somebody leaves or has to. */
+  /** The shard's claims. Asked while somebody leaves or has to, and where surplus claims are to be deleted. */
   readonly claims: Read<readonly ClaimView[]>;
-  /** Names of the claims that any pod of the namespace mounts. Asked only before a claim is deleted. */
+  /** Names of the claims that any pod of the namespace mounts. Asked only where a claim may have to be deleted. */
   readonly claimsInUse: Read<readonly string[]>;
 }
 
@@ -96,4 +96,14 @@ export interface ClaimView {
   readonly isBeingDeleted: boolean;
   /** The uid in its `released` mark, `null` without one. */
   readonly released: string | null;
+  /** The member whose data it holds, `null` where it is not one of the claims that pool-pods makes. */
+  readonly member: ClaimMember | null;
+}
+
+/** A member as the name of its claim and all the labels of it say. */
+export interface ClaimMember {
+  readonly pod: string;
+  readonly pool: string;
+  readonly cell: string;
+  readonly index: number;
 }

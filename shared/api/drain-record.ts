@@ -33,6 +33,7 @@ const ruleNumber = z.strictObject({
 
 const leaver = z.strictObject({
   pod: z.string().min(1),
+  /** Where all that is left is a claim, whose pod went unseen, the claim's own uid stands for that of the pod. */
   podUid: z.string().min(1),
   /** Empty while the pod was not bound to a node. */
   node: z.string(),

@@ -28,6 +28,7 @@ export const reasons = [
   'NoAgreedPrimary',
   'ProposalUndecided',
   'QuorumTooSmall',
+  'FailedMemberFirst',
   'NoStandbyReady',
   'SwitchoverAsked',
   'GatesHold',

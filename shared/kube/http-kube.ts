@@ -319,7 +319,7 @@ export function describe(ref: ObjectRef): string {
   return `${ref.kind} ${ref.namespace === undefined ? '' : `${ref.namespace}/`}${ref.name}`;
 }
 
-function pathOf(ref: ObjectRef): string {
+export function pathOf(ref: ObjectRef): string {
   return `${collectionPath(ref.kind, ref.namespace)}/${checkedName(ref.name)}`;
 }
 

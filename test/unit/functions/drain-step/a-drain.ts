@@ -193,7 +193,7 @@ export class DrainBuilder {
     const record: DrainRecord = {
       v: 1,
       uid: shardUid,
-      key: `drain-step/${shardUid}/${uidOf(pod)}`,
+      key: `drain-step/${shardUid}/${leaver.podUid ?? uidOf(pod)}`,
       state,
       generation: 4,
       attempt: 0,
@@ -215,6 +215,9 @@ export class DrainBuilder {
         cause,
       },
     };
+    if (state === 'finished') {
+      this.withMember(pod, { mirror: 'finished' });
+    }
     return this.with({ record: { kind: 'ours', text: recordText(record), record } });
   }
 
@@ -223,6 +226,30 @@ export class DrainBuilder {
     this.withoutPod(pod);
     this.with({ nodes: { 'node-1': present({ isReady: true }) } });
     return this.withPooler(pod, { lifecycle: 'shutdown', serving: 'disabled', role: 'none' });
+  }
+
+  /** The pod has gone without a drain; its claim is left, in a pool that deletes those of surplus members. */
+  goneUnseen(pod: string): this {
+    return this.withoutPod(pod).withStatus(pod, null).withPool({ whenScaled: 'Delete' });
+  }
+
+  /** The claim of a pod that went unseen is leaving. */
+  drainingClaim(pod: string, state: Exclude<DrainState, 'choosing'>, secondsAgo = 6): this {
+    const claimUid = `claim-uid-${pod}`;
+    return this.draining(pod, state, secondsAgo, { podUid: claimUid, claimUid, node: '' });
+  }
+
+  withClaim(pod: string, change: Partial<ClaimView>): this {
+    const { claims } = this.#snapshot;
+    return claims.kind === 'present'
+      ? this.with({
+          claims: present(
+            claims.value.map((claim) =>
+              claim.name === `data-${pod}` ? { ...claim, ...change } : claim,
+            ),
+          ),
+        })
+      : this;
   }
 
   outOfCohort(pod: string): this {
@@ -279,6 +306,7 @@ export function aClaim(pod: string): ClaimView {
     resourceVersion: '50',
     isBeingDeleted: false,
     released: null,
+    member: { pod, pool: 'main', cell: 'zone-a', index: Number(pod.split('-').at(-1)) },
   };
 }
 

@@ -22,6 +22,25 @@ const circumstance: fc.Arbitrary<(drain: DrainBuilder) => DrainBuilder> = fc.one
   pod.map((name) => (drain: DrainBuilder) => drain.ledBy(name)),
   pod.map((name) => (drain: DrainBuilder) => drain.outOfCohort(name)),
   pod.map((name) => (drain: DrainBuilder) => drain.gone(name)),
+  pod.map((name) => (drain: DrainBuilder) => drain.goneUnseen(name)),
+  fc
+    .tuple(
+      pod,
+      fc.constantFrom('requested', 'draining', 'acknowledged', 'finished'),
+      fc.integer({ min: 0, max: 600 }),
+    )
+    .map(
+      ([name, state, ago]) =>
+        (drain: DrainBuilder) =>
+          drain.goneUnseen(name).drainingClaim(name, state, ago),
+    ),
+  fc
+    .tuple(pod, fc.constantFrom({ released: 'a-pod' }, { isBeingDeleted: true }, { member: null }))
+    .map(
+      ([name, change]) =>
+        (drain: DrainBuilder) =>
+          drain.withClaim(name, change),
+    ),
   pod.map((name) => (drain: DrainBuilder) => drain.withStatus(name, null)),
   fc.tuple(pod, fc.boolean()).map(
     ([name, isReady]) =>
@@ -134,11 +153,12 @@ describe('whatever the situation', () => {
 
   test('without the topology only what a person forced goes on', () => {
     fc.assert(
-      fc.property(situation, (snapshot) => {
+      fc.property(situation, (seen) => {
+        const snapshot: DrainSnapshot = { ...seen, topology: unknown('etcd is down') };
         const isForced =
           snapshot.record.kind === 'ours' &&
           (snapshot.record.record.data as { forced?: boolean }).forced === true;
-        fc.pre(snapshot.topology.kind !== 'present' && !isForced);
+        fc.pre(!isForced);
         expect(destructiveOf(snapshot)).toEqual([]);
       }),
       { numRuns: 3000 },
@@ -156,6 +176,30 @@ describe('whatever the situation', () => {
               podUid: effect.guard.uid,
               pod: effect.object.name,
             });
+          }
+        }
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  test('a claim is deleted only by policy, under its recorded uid, and while no pod mounts it (S3, D13)', () => {
+    fc.assert(
+      fc.property(situation, (snapshot) => {
+        for (const effect of destructiveOf(snapshot)) {
+          if (effect.kind === 'deleteObject' && effect.object.kind === 'PersistentVolumeClaim') {
+            const { record, shard, claimsInUse, members } = snapshot;
+            expect(record.kind === 'ours' && record.record).toMatchObject({
+              state: 'finished',
+              data: { claimUid: effect.guard.uid, cause: 'surplus' },
+            });
+            expect(shard.pools.map(({ whenScaled }) => whenScaled)).toEqual(['Delete']);
+            expect(claimsInUse).toMatchObject({ kind: 'present' });
+            const mounted = [
+              ...(claimsInUse.kind === 'present' ? claimsInUse.value : []),
+              ...(members.kind === 'present' ? members.value.map(({ claim }) => claim) : []),
+            ];
+            expect(mounted).not.toContain(effect.object.name);
           }
         }
       }),

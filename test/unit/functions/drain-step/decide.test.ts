@@ -72,16 +72,19 @@ test('the tables are read in this order', () => {
       'databaseMissing',
       'pausedByDatabase',
       'topologyUnknown',
+      'chooseClaim',
       'chooseLeaver',
     ],
     [
       'cancelled',
+      'claimWanted',
       'handedOver',
       'forcedByPerson',
       'betterNow',
       'awaitSwitchover',
       'waitForPrimary',
       'waitForProposal',
+      'failedMemberFirst',
       'waitForQuorum',
       'switchOver',
       'startDraining',
@@ -93,9 +96,11 @@ test('the tables are read in this order', () => {
       'forcedByPerson',
       'becamePrimary',
       'keepOffOthers',
+      'sayFinished',
       'deleteMember',
       'waitForPodGone',
       'waitForNodeProof',
+      'waitForSilence',
       'retireSilentRecord',
       'waitForCohortExit',
       'releaseClaim',
@@ -180,6 +185,33 @@ describe('before anyone is picked', () => {
     expect(nextRecord(decision)).toMatchObject({ state: 'choosing', wake: { every: 60 } });
     expect(condition(decision)?.message).toContain('403 Forbidden');
   });
+
+  test('what an earlier drain left on a pod that stays is taken off (D7)', () => {
+    const decision = look(aShardOf(3).withMember('orders-1', { mirror: 'draining' }));
+
+    expect(decision).toMatchObject({ outcome: 'settled', reason: 'NobodyLeaves' });
+    expect(effectsOf(decision).filter(({ kind }) => kind === 'patchObject')).toEqual([
+      {
+        kind: 'patchObject',
+        object: { kind: 'Pod', namespace: 'db', name: 'orders-1' },
+        patch: { metadata: { annotations: { 'drain.millrace.dev/state': null } } },
+        guard: { uid: uidOf('orders-1'), resourceVersion: '100' },
+      },
+    ]);
+  });
+
+  test.each([{ control: 'foreign' as const }, { isBeingDeleted: true }])(
+    'a mark on a pod that is not ours to write, or goes, is left: %o',
+    (change) => {
+      const decision = look(
+        aShardOf(3)
+          .wanting(2)
+          .withMember('orders-1', { mirror: 'finished', ...change }),
+      );
+
+      expect(kinds(decision)).not.toContain('patchObject');
+    },
+  );
 
   test('a converged shard is settled, and says so once', () => {
     const first = look(aShardOf(3));
@@ -510,6 +542,68 @@ describe('before the point of no return', () => {
     expect(look(drain).reason).toBe('MemberMayGo');
   });
 
+  test('an old claim of a pod whose containers have ended disturbs nobody', () => {
+    const drain = aShardOf(4)
+      .wanting(3)
+      .draining('orders-0', 'requested', 6, { cause: 'failed' })
+      .ledBy('orders-1')
+      .withMember('orders-0', { hasEnded: true, isReady: false });
+    drain
+      .withPooler('orders-0', { role: 'primary', rule: { term: '3', subterm: '1' } })
+      .withStatus('orders-0', null);
+
+    expect(look(drain).reason).toBe('GatesHold');
+  });
+
+  test('an old claim of a pod that runs is a dispute, ready or not', () => {
+    const drain = aShardOf(4)
+      .wanting(3)
+      .draining('orders-3', 'requested')
+      .ledBy('orders-1')
+      .withMember('orders-0', { isReady: false });
+    drain.withPooler('orders-0', { role: 'primary', rule: { term: '3', subterm: '1' } });
+
+    expect(look(drain).reason).toBe('NoAgreedPrimary');
+  });
+
+  test.each(['requested', 'draining', 'acknowledged'] as const)(
+    'a leaver in %s without whom the others are too few stays until a failed one is replaced',
+    (state) => {
+      const drain = aShardOf(3)
+        .requested('orders-1')
+        .draining('orders-1', state, 6, { cause: 'requested' })
+        .withMember('orders-2', { hasEnded: true, isReady: false })
+        .withStatus('orders-2', null);
+
+      const decision = look(drain);
+
+      expect(decision).toMatchObject({ outcome: 'acting', reason: 'FailedMemberFirst' });
+      expect(nextRecord(decision)).toBeNull();
+      expect(destructive(decision)).toEqual([]);
+    },
+  );
+
+  test('a failed member changes nothing for a leaver that can be spared', () => {
+    const drain = aShardOf(4)
+      .requested('orders-1')
+      .draining('orders-1', 'requested', 6, { cause: 'requested' })
+      .withMember('orders-3', { hasEnded: true, isReady: false })
+      .withStatus('orders-3', null);
+
+    expect(look(drain).reason).toBe('GatesHold');
+  });
+
+  test('of two failed members the one that was picked first goes on', () => {
+    const drain = aShardOf(3)
+      .draining('orders-1', 'requested', 6, { cause: 'failed' })
+      .withMember('orders-1', { hasEnded: true, isReady: false })
+      .withMember('orders-2', { hasEnded: true, isReady: false })
+      .withStatus('orders-1', null)
+      .withStatus('orders-2', null);
+
+    expect(look(drain)).toMatchObject({ outcome: 'blocked', reason: 'QuorumTooSmall' });
+  });
+
   test('a surplus leaver that became primary gives its place to another', () => {
     const decision = look(
       aShardOf(3).wanting(2).draining('orders-2', 'requested').ledBy('orders-2'),
@@ -554,7 +648,7 @@ describe('before the point of no return', () => {
     expect(condition(first)).toMatchObject({
       status: 'False',
       reason: 'DrainStuck',
-      message: 'there is no agreed primary: no pooler is PRIMARY',
+      message: `there is no agreed primary: no pooler is PRIMARY; to go on: repair that, or set the annotation millrace.dev/force-drain=${uidOf('orders-2')} on the Shard to go on regardless`,
     });
     expect(kinds(first)).toEqual(['advance', 'applyStatus', 'emitEvent']);
     expect(second).toMatchObject({ outcome: 'waiting', wake: { every: 60 }, effects: [] });
@@ -671,12 +765,61 @@ describe('after the point of no return', () => {
     ]);
   });
 
+  test.each([null, 'draining'])(
+    'its pod says so before it is asked to stop, also after a crash between: %s',
+    (mirror) => {
+      const decision = look(finished().withMember('orders-2', { mirror }));
+
+      expect(decision).toMatchObject({ outcome: 'acting', reason: 'MemberMayGo' });
+      expect(decision.effects).toEqual([
+        {
+          kind: 'patchObject',
+          object: { kind: 'Pod', namespace: 'db', name: 'orders-2' },
+          patch: { metadata: { annotations: { 'drain.millrace.dev/state': 'finished' } } },
+          guard: { uid: uidOf('orders-2'), resourceVersion: '100' },
+        },
+      ]);
+    },
+  );
+
   test('a member that became primary meanwhile goes back to its request (D1, D6)', () => {
     const decision = look(finished().ledBy('orders-2'));
 
     expect(decision.reason).toBe('BecamePrimary');
     expect(nextRecord(decision)?.state).toBe('requested');
     expect(destructive(decision)).toEqual([]);
+  });
+
+  test.each(['finished', null])(
+    'its pod is written before the record goes back, so that an older view cannot delete it (D3): mirror %s',
+    (mirror) => {
+      const decision = look(finished().withMember('orders-2', { mirror }).ledBy('orders-2'));
+
+      expect(decision.effects.map(({ kind }) => kind)).toEqual([
+        'patchObject',
+        'advance',
+        'emitEvent',
+      ]);
+      expect(decision.effects[0]).toMatchObject({ guard: { resourceVersion: '100' } });
+      expect(decision.effects[0]).not.toMatchObject({
+        patch: { metadata: { annotations: { 'drain.millrace.dev/state': mirror } } },
+      });
+    },
+  );
+
+  test('the claim of who was forced out is kept, whatever the policy (S3)', () => {
+    const forced = aShardOf(3)
+      .wanting(2)
+      .withPool({ whenScaled: 'Delete' })
+      .draining('orders-2', 'finished', 6, { forced: true })
+      .gone('orders-2')
+      .outOfCohort('orders-2');
+
+    const decision = look(forced);
+
+    expect(decision.reason).toBe('MemberLeft');
+    expect(destructive(decision)).toEqual([]);
+    expect(kinds(decision)).toContain('patchObject');
   });
 
   test('is not deleted while the topology cannot be read', () => {

@@ -5,7 +5,7 @@ import type { KubeObject } from '#shared/kube/resources.ts';
 import { observe } from '#functions/drain-step/observe.ts';
 import { aDrainOf } from '#test/builders/drain-record.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
-import { aPod } from '#test/builders/pod.ts';
+import { aClaim, aPod } from '#test/builders/pod.ts';
 import { type ShardBuilder, aDatabase, aShard } from '#test/builders/shard.ts';
 import { aShardOf } from './a-drain.ts';
 
@@ -146,5 +146,148 @@ describe('observing', () => {
       ['ours', true, null],
       ['ours', false, 'please'],
     ]);
+  });
+});
+
+describe('observing a shard whose surplus claims are to be deleted', () => {
+  const deleting = (replicas: number) =>
+    aShard().withPool(replicas, { pvcPolicy: { whenScaled: 'Delete' } });
+
+  /** Three members on their claims, unless some have gone. */
+  function withClaims(builder: ShardBuilder) {
+    const world = aWorld(builder);
+    [0, 1, 2].forEach((index) =>
+      world.kube.put('PersistentVolumeClaim', aClaim(world.shard, index).build()),
+    );
+    return world;
+  }
+
+  /** The last pod has gone, and two members are all that are wanted. */
+  function withClaimLeft() {
+    const world = withClaims(deleting(2));
+    world.kube.remove('Pod', aPod(world.shard, 2).build().metadata.name);
+    return world;
+  }
+
+  test('costs one read more while every claim has its pod', async () => {
+    const { kube, look } = withClaims(deleting(3));
+
+    const snapshot = await look();
+
+    expect(kube.calls).toEqual([
+      'get Database',
+      'topology',
+      'list Pod',
+      'list PersistentVolumeClaim',
+    ]);
+    expect(snapshot).toMatchObject({ statuses: [], claimsInUse: { kind: 'unknown' } });
+  });
+
+  test('asks nothing about claims while a member is missing, whose place one may take', async () => {
+    const { kube, shard, look } = withClaims(deleting(3));
+    kube.remove('Pod', aPod(shard, 2).build().metadata.name);
+
+    await look();
+
+    expect(kube.calls).not.toContain('list PersistentVolumeClaim');
+  });
+
+  test('asks who mounts a claim that has lost its pod after its version was read, then its pooler (S4)', async () => {
+    const { kube, shard, look } = withClaimLeft();
+    const { name } = aPod(shard, 2).build().metadata;
+
+    const snapshot = await look();
+
+    expect(kube.calls.slice(0, 5)).toEqual([
+      'get Database',
+      'topology',
+      'list Pod',
+      'list PersistentVolumeClaim',
+      'list Pod',
+    ]);
+    expect(kube.calls).toContain('status orders-2');
+    expect(snapshot.claims).toMatchObject({
+      value: [{}, {}, { member: { pod: name, pool: 'main', cell: 'zone-a', index: 2 } }],
+    });
+    expect(snapshot.claimsInUse).toMatchObject({ kind: 'present' });
+  });
+
+  test('asks on while it is that claim which leaves', async () => {
+    const base = deleting(2);
+    const { uid } = aClaim(base.build(), 2).build().metadata;
+    const drain = aDrainOf(base.build(), 2, 'requested');
+    const record = { ...drain, data: { ...drain.data, podUid: uid, claimUid: uid, node: '' } };
+    const world = withClaims(base.withRecord('drain-step', record));
+    world.kube.remove('Pod', record.data.pod);
+
+    const snapshot = await world.look();
+
+    expect(world.kube.calls.filter((call) => call === 'list Pod')).toHaveLength(2);
+    expect(world.kube.calls).not.toContain('get Node');
+    expect(snapshot.claimsInUse.kind).toBe('present');
+  });
+
+  test.each([
+    ['its cell is not the one its name was made of', { 'millrace.dev/cell': 'zone-b' }],
+    ['its pool is not the one its name was made of', { 'millrace.dev/pool': 'other' }],
+    ['it has the index of another', { 'millrace.dev/index': '1' }],
+    ['its index is written otherwise', { 'millrace.dev/index': '02' }],
+    ['its index is none', { 'millrace.dev/index': 'two' }],
+    ['its index is higher than any', { 'millrace.dev/index': '100' }],
+  ])('knows a claim as nobody’s where %s (S3)', async (_what, label) => {
+    const { kube, shard, look } = withClaimLeft();
+    const claim = aClaim(shard, 2);
+    const labels = { ...claim.build().metadata.labels, ...label };
+    kube.put('PersistentVolumeClaim', claim.withLabels(labels).build());
+
+    const { claims } = await look();
+
+    expect(claims).toMatchObject({ value: [{}, {}, { member: null }] });
+  });
+
+  test('knows a claim that something controls as nobody’s (S3)', async () => {
+    const { kube, shard, look } = withClaimLeft();
+    const claim = aClaim(shard, 2).build();
+    const owner = { apiVersion: 'v1', kind: 'Pod', name: 'x', uid: 'x', controller: true };
+    kube.put('PersistentVolumeClaim', {
+      ...claim,
+      metadata: { ...claim.metadata, ownerReferences: [owner] },
+    });
+
+    const { claims } = await look();
+
+    expect(claims).toMatchObject({ value: [{}, {}, { member: null }] });
+  });
+
+  test('does not ask who mounts claims that it cannot list', async () => {
+    const { kube, look } = withClaimLeft();
+    kube.makeUnknown('list PersistentVolumeClaim');
+
+    const snapshot = await look();
+
+    expect(kube.calls.filter((call) => call === 'list Pod')).toHaveLength(1);
+    expect(snapshot).toMatchObject({
+      claims: { kind: 'unknown' },
+      claimsInUse: { kind: 'unknown' },
+    });
+  });
+
+  test('asks nothing about claims while the pods are unknown', async () => {
+    const { kube, look } = withClaimLeft();
+    kube.makeUnknown('list Pod');
+
+    await look();
+
+    expect(kube.calls).toEqual(['get Database', 'topology', 'list Pod']);
+  });
+
+  test('asks for claims without its Database, and for no pooler', async () => {
+    const { kube, look } = withClaimLeft();
+    kube.makeUnknown('get Database');
+
+    const snapshot = await look();
+
+    expect(snapshot.claimsInUse.kind).toBe('present');
+    expect(kube.calls.filter((call) => call.startsWith('status'))).toEqual([]);
   });
 });
