@@ -280,7 +280,10 @@ export class KnownWorld {
 }
 
 /** Those that are new, gone or different. A member that moved is news to the target it left and to its new one. */
-function changedConcerns(before: readonly Concern[], now: readonly Concern[]): readonly Concern[] {
+export function changedConcerns(
+  before: readonly Concern[],
+  now: readonly Concern[],
+): readonly Concern[] {
   const gone = before.filter((old) => !now.some(({ audience }) => isSame(audience, old.audience)));
   const different = now.filter(
     ({ audience, digest }) =>

@@ -68,6 +68,8 @@ export interface ReflectorLimits {
   readonly streamsBeforePages: number;
   /** How long lists are read in pages before a streaming one is tried again. */
   readonly pagesMs: number;
+  /** Everything is listed anew when a watch ends and the last complete list is at least so old. */
+  readonly listsEveryMs: number;
 }
 
 export const reflectorLimits: ReflectorLimits = {
@@ -80,6 +82,9 @@ export const reflectorLimits: ReflectorLimits = {
   streamsBeforePages: 3,
   // An API server learns to stream, or a proxy to let it through, when somebody changes it.
   pagesMs: 3_600_000,
+  // An event that never came shows only there. With the ten minutes that a watch may last it is half an hour at most,
+  // the time in which every target is hinted at.
+  listsEveryMs: 1_200_000,
 };
 
 /** Marks the bookmark that ends a streaming list; see "Streaming lists" in the Kubernetes API concepts. */
@@ -153,8 +158,8 @@ type Bookmark = z.infer<typeof bookmarkSchema>['object']['metadata'];
 
 /**
  * Follows one resource: a complete list, then every change after it, for ever. Nothing is missed: each doubt
- * (a refused place, a line that is no event, too many failures) ends in a new complete list, and a connection that
- * merely broke is taken up at the last version that was seen.
+ * (a refused place, a line that is no event, too many failures, a list that is old) ends in a new complete list, and a
+ * connection that merely broke is taken up at the last version that was seen.
  *
  * The list comes inside the watch, one event per object up to a marked bookmark, and the same stream goes on with the
  * changes: the server need not hold the list in memory, nor does the client. Where that is not served the list comes in
@@ -169,6 +174,8 @@ export class Reflector {
   readonly #report: (news: ReflectorNews) => void;
   /** The version everything up to which has been handed on; absent when a list is needed. */
   #version: string | undefined;
+  /** When the last list was complete, on the monotonic clock. */
+  #listedMs = Number.NEGATIVE_INFINITY;
   #failures = 0;
   #refusals = 0;
   /** Streaming lists that have begun since one was completed. */
@@ -208,7 +215,9 @@ export class Reflector {
   async #settle(ending: Ending, signal: AbortSignal): Promise<void> {
     switch (ending.kind) {
       case 'listed':
+        return;
       case 'ended':
+        this.#forgetOldList();
         return;
       case 'unstreamed':
         this.#turnToPages();
@@ -218,6 +227,7 @@ export class Reflector {
         if (this.#version === undefined) {
           this.#turnToPages();
         }
+        this.#forgetOldList();
         return this.#wait(0, signal);
       case 'gone':
         this.#report(ending);
@@ -225,6 +235,7 @@ export class Reflector {
         return this.#wait(0, signal);
       case 'failed':
         this.#report({ kind: 'failed', why: ending.why });
+        this.#forgetOldList();
         return this.#wait(0, signal);
       case 'refused':
         this.#report({ kind: 'failed', why: ending.why });
@@ -248,6 +259,14 @@ export class Reflector {
     }
   }
 
+  /** What the server never told of, or what was lost on the way, is found out by the next list. */
+  #forgetOldList(): void {
+    const { timers } = this.#ports;
+    if (timers.monotonicMs() - this.#listedMs >= this.#limits.listsEveryMs) {
+      this.#version = undefined;
+    }
+  }
+
   #turnToPages(): void {
     this.#openLists = 0;
     this.#pagesUntilMs = this.#ports.timers.monotonicMs() + this.#limits.pagesMs;
@@ -263,6 +282,7 @@ export class Reflector {
       next = page.continue;
       if (next === undefined) {
         this.#sink.completed('pages');
+        this.#listedMs = this.#ports.timers.monotonicMs();
         this.#version = page.resourceVersion;
         return { kind: 'listed' };
       }
@@ -442,6 +462,7 @@ export class Reflector {
     }
     this.#openLists = 0;
     this.#sink.completed('stream');
+    this.#listedMs = this.#ports.timers.monotonicMs();
     this.#moveTo(resourceVersion);
     return undefined;
   }

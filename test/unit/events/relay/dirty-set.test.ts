@@ -29,6 +29,18 @@ function setUp() {
   return { timers, set, held, send };
 }
 
+/** Sends as many hints of the target as make the next one wait. */
+function spend(set: DirtySet, uid: string): void {
+  for (let count = 0; count < pace.burst; count += 1) {
+    set.mark(aMark(uid, `spent ${count}`));
+    set
+      .take('drain-step', 100)
+      .forEach((dirty) =>
+        dirty.mark.target.uid === uid ? set.acknowledge(dirty) : set.giveBack(dirty),
+      );
+  }
+}
+
 describe('the dirty set', () => {
   test('keeps one entry per step and target, with the newest mark and the oldest age', async () => {
     const { timers, set } = setUp();
@@ -104,14 +116,66 @@ describe('the dirty set', () => {
     ).toEqual([['2', 0]]);
   });
 
-  test('whoever begins to lead owes from then on', async () => {
+  test('what is given back and was marked again is owed once', () => {
+    const { set, send } = setUp();
+    set.mark(aMark('a', '1'));
+    const [first] = set.take('drain-step', 1);
+    set.mark(aMark('a', '2'));
+    set.giveBack(first as Dirty);
+
+    const sent = [send(), send()];
+
+    expect(sent).toEqual([['a'], []]);
+    expect(set.isEmpty()).toBe(true);
+  });
+
+  test('is as old as the oldest of all that is owed: ready, held back, or on its way', async () => {
+    const { timers, set } = setUp();
+    const ages: (number | undefined)[] = [set.oldestMs()];
+    await timers.pass(10);
+    set.mark(aMark('on its way', '1'));
+    const [onItsWay] = set.take('drain-step', 1);
+    ages.push(set.oldestMs());
+    await timers.pass(10);
+    spend(set, 'held back');
+    set.mark(aMark('held back', '1'));
+    await timers.pass(10);
+    set.mark(aMark('ready', '1'));
+    set.acknowledge(onItsWay as Dirty);
+    ages.push(set.oldestMs());
+
+    expect(ages).toEqual([undefined, 10, 20]);
+  });
+
+  test('owes from the moment its relay begins to lead, held back or not', async () => {
     const { timers, set } = setUp();
     set.mark(aMark('a', '1'));
+    spend(set, 'b');
+    set.mark(aMark('b', '1'));
     await timers.pass(60_000);
 
     set.oweFromNow();
 
-    expect(set.oldestMs()).toBe(60_000);
+    set.release('drain-step');
+    expect(set.take('drain-step', 10).map(({ owedSinceMs }) => owedSinceMs)).toEqual([
+      60_000, 60_000,
+    ]);
+  });
+
+  test('L8: forgets an old deletion that is held back, and no other mark that is', async () => {
+    const { timers, set } = setUp();
+    for (const uid of ['went', 'lives']) {
+      spend(set, uid);
+    }
+    set.mark({ ...aMark('went', '1'), cause: 'deleted' });
+    set.mark(aMark('lives', '1'));
+    await timers.pass(60_000);
+
+    set.forgetDeleted(60_000);
+
+    expect(set.heldSize('drain-step')).toBe(1);
+    set.release('drain-step');
+    expect(set.take('drain-step', 10).map(({ mark }) => mark.target.uid)).toEqual(['lives']);
   });
 
   test('L8: forgets deletions that are old, however long their targets were owed before, and nothing else', async () => {

@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { type Findings, KnownWorld, type ListScope } from '#events/relay/known-world.ts';
+import type { Audience, Concern } from '#events/relay/digest.ts';
+import {
+  type Findings,
+  KnownWorld,
+  type ListScope,
+  changedConcerns,
+} from '#events/relay/known-world.ts';
 import type { WatchedObject } from '#events/relay/watched-object.ts';
-import { routing } from '#events/routes.ts';
+import { type Route, type Routing, routing } from '#events/routes.ts';
 import { aDatabase, aPod, aRecord, aShard, written } from './objects.ts';
 
 function marksOf({ marks }: Findings): string[] {
@@ -109,6 +115,142 @@ describe('a target', () => {
     ]);
     expect(lost.wakes.map(({ wake }) => wake)).toEqual([undefined, undefined]);
   });
+});
+
+describe('what steps wait for', () => {
+  test('is told with a version that changes with the record, and is empty without one', () => {
+    const world = new KnownWorld(routing);
+    const shard = aShard('a');
+    const versionsOf = (annotations: Record<string, string>) =>
+      world.see('Shard', written(shard, { annotations })).wakes.map(({ version }) => version);
+
+    const without = versionsOf({});
+    const first = versionsOf(aRecord('drain-step', { every: 5 }));
+    const again = versionsOf(aRecord('drain-step', { every: 5 }));
+    const moved = versionsOf(aRecord('drain-step', { every: 5 }, 'draining'));
+
+    expect(without).toEqual(['', '']);
+    expect(again).toEqual(first);
+    expect(first[0]).not.toBe('');
+    expect(new Set([first[0], moved[0]]).size).toBe(2);
+  });
+
+  test('is taken back of whoever waited when the target goes', () => {
+    const world = new KnownWorld(routing);
+    const shard = aShard('a', { annotations: aRecord('drain-step', { every: 5 }) });
+    world.see('Shard', shard);
+
+    const lost = world.lose('Shard', shard);
+
+    expect(lost.wakes).toEqual([
+      { sleeper: { step: 'drain-step', uid: 'uid-a' }, wake: undefined, version: '' },
+      { sleeper: { step: 'pool-pods', uid: 'uid-a' }, wake: undefined, version: '' },
+    ]);
+  });
+
+  test('is no matter of members: a pod is no target, and its coming and going wakes nobody later', () => {
+    const world = new KnownWorld(routing);
+    world.see('Shard', aShard('a'));
+    const pod = aPod('p-0', 'a', { annotations: aRecord('drain-step', { every: 5 }) });
+
+    const findings = [world.see('Pod', pod), world.lose('Pod', pod)];
+
+    expect(findings.flatMap(({ wakes }) => wakes)).toEqual([]);
+    expect(world.target('uid-p-0')).toBeUndefined();
+  });
+});
+
+describe('the routes', () => {
+  const [drainStep, poolPods] = routing.routes;
+  const narrow: Routing = {
+    routes: [
+      ...(drainStep === undefined ? [] : [drainStep]),
+      ...(poolPods === undefined ? [] : [{ ...poolPods, members: false }]),
+      { ...(poolPods as Route), step: 'pool-pods', target: 'Database' },
+    ],
+    memberships: routing.memberships,
+    references: [
+      ...routing.references,
+      { kind: 'Database', target: 'Node', path: ['spec', 'other'], requests: [] },
+    ],
+  };
+
+  test('keep members from steps that do not care about them, and databases from none', () => {
+    const world = new KnownWorld(narrow);
+    world.see('Shard', aShard('a'));
+
+    const pod = world.see('Pod', aPod('p-0', 'a'));
+    const database = world.see('Database', aDatabase('orders'));
+
+    expect(marksOf(pod)).toEqual(['drain-step changed a uid-a']);
+    expect(marksOf(database)).toEqual([
+      'pool-pods changed orders uid-orders',
+      'drain-step changed a uid-a',
+      'pool-pods changed a uid-a',
+    ]);
+  });
+
+  test('say per kind of target where a reference stands', () => {
+    const world = new KnownWorld(narrow);
+    const spec = { databaseRef: { name: 'users' }, other: 'orders' };
+    world.see('Shard', aShard('a', {}, { spec }));
+
+    const findings = world.see('Database', aDatabase('orders'));
+
+    expect(marksOf(findings)).toEqual(['pool-pods changed orders uid-orders']);
+  });
+});
+
+describe('what nobody has told of', () => {
+  test('is counted as nothing, and its going is no news', () => {
+    const world = new KnownWorld(routing);
+    world.see('Shard', aShard('a'));
+    world.see('Shard', aShard('o', { namespace: 'other' }));
+
+    const lost = world.lose('Shard', aShard('b'));
+
+    expect(lost).toEqual({ marks: [], wakes: [], differences: 0 });
+    expect([world.count('Pod'), world.count('Pod', 'db'), world.count('Shard', 'no')]).toEqual([
+      0, 0, 0,
+    ]);
+    expect([world.count('Shard'), world.count('Shard', 'db')]).toEqual([2, 1]);
+  });
+});
+
+describe('two looks at an object', () => {
+  const itself: Audience = { to: 'itself', step: 'drain-step' };
+  const others: readonly Audience[] = [
+    { to: 'itself', step: 'pool-pods' },
+    { to: 'owner', kind: 'Shard', name: 'a' },
+    { to: 'owner', kind: 'Shard', name: 'b' },
+    { to: 'owner', kind: 'Database', name: 'a' },
+    { to: 'referrers', kind: 'Shard' },
+    { to: 'referrers', kind: 'Database' },
+  ];
+  const concernOf = (audience: Audience, digest = 'same'): Concern => ({ audience, digest });
+
+  test('differ for those for whom something is new, gone or different, and for nobody else', () => {
+    const all = [itself, ...others];
+    for (const audience of all) {
+      const [before, now] = [concernOf(audience, 'before'), concernOf(audience, 'now')];
+      const rest = all.filter((other) => other !== audience).map((other) => concernOf(other));
+
+      expect(changedConcerns([...rest, before], [now, ...rest])).toEqual([now]);
+      expect(changedConcerns([...rest, before], rest)).toEqual([before]);
+      expect(changedConcerns(rest, [now, ...rest])).toEqual([now]);
+      expect(changedConcerns([...rest, now], [now, ...rest])).toEqual([]);
+    }
+  });
+
+  test.each(others.map((other) => [other]))(
+    'differ for both where %o takes the place of another',
+    (other) => {
+      const [before, now] = [concernOf(itself), concernOf(other)];
+
+      expect(changedConcerns([before], [now])).toEqual([before, now]);
+      expect(changedConcerns([now], [before])).toEqual([now, before]);
+    },
+  );
 });
 
 describe('a list', () => {

@@ -599,8 +599,9 @@ describe('a reflector turns to pages', () => {
       changed() {},
     };
     const ports = { connection: server, timers, random: () => 0 };
+    const limits = { ...reflectorLimits, listsEveryMs: Number.POSITIVE_INFINITY };
     const stopping = new AbortController();
-    const running = new Reflector(shards, ports, sink, () => {}).run(stopping.signal);
+    const running = new Reflector(shards, ports, sink, () => {}, limits).run(stopping.signal);
     await timers.pass(1_000);
 
     server.streaming = 'served';
@@ -636,6 +637,66 @@ test('L4: a watch with a bookmark a minute is never taken for a silent one', asy
   expect(new Set(news.map(({ kind }) => kind))).toEqual(new Set(['heard']));
   stopping.abort();
   await running;
+});
+
+describe('F13, L1: an event that the server never sent', () => {
+  const setUp = () => {
+    const server = new ModelApiServer();
+    const timers = new VirtualTimers();
+    const listed: string[] = [];
+    const sink: ReflectorSink = {
+      began: () => listed.splice(0),
+      listed: ({ metadata }) => listed.push(metadata.name),
+      completed() {},
+      removed() {},
+      changed() {},
+    };
+    const ports = { connection: server, timers, random: () => 0 };
+    const stopping = new AbortController();
+    const running = new Reflector(shards, ports, sink, () => {}).run(stopping.signal);
+    onTestFinished(async () => {
+      stopping.abort();
+      await running;
+    });
+    const passMinutes = async (minutes: number): Promise<void> => {
+      for (let minute = 0; minute < minutes; minute += 1) {
+        await timers.pass(60_000);
+        server.sendBookmarks();
+      }
+    };
+    const loseEvent = (): void => {
+      const metadata = { name: 'lost', namespace: 'db', uid: 'lost-1', resourceVersion: '101' };
+      server.objects.set('lost', { metadata });
+    };
+    return { server, timers, listed, passMinutes, loseEvent };
+  };
+
+  test.each(['clean', 'broken'] as const)(
+    'is found by a list once a watch ends (%s) and the last list is twenty minutes old',
+    async (how) => {
+      const { server, timers, listed, passMinutes, loseEvent } = setUp();
+      await passMinutes(1);
+      loseEvent();
+
+      await passMinutes(20);
+      server.endWatches(how);
+      await timers.pass(1_000);
+
+      expect(listed).toEqual(['lost']);
+    },
+  );
+
+  test('does not make every watch that ends begin with a list', async () => {
+    const { server, timers, listed, passMinutes, loseEvent } = setUp();
+    await passMinutes(1);
+    loseEvent();
+
+    await passMinutes(18);
+    server.endWatches('clean');
+    await timers.pass(1_000);
+
+    expect(listed).toEqual([]);
+  });
 });
 
 test('a defect of the sink ends a reflector loudly, also in a watch', async () => {

@@ -63,6 +63,31 @@ describe('a wake', () => {
     expect(wakes.nextDue()).toBe(at(5));
   });
 
+  test('at an instant, seen again after it fired, is not due at once', () => {
+    const wakes = new Wakes();
+    const wake = { at: '2026-01-01T00:00:07Z' };
+    wakes.set(sleeper, wake, at(0));
+    wakes.fire(at(7));
+
+    wakes.set(sleeper, wake, at(8));
+
+    expect(wakes.nextDue()).toBe(at(307));
+  });
+
+  test.each([
+    ['went on by half a second', 10.5, 15],
+    ['went back by a second, as clocks do', 9, 15],
+    ['was set back by more', 8.999, 13.999],
+  ])('with a period keeps it or begins it anew where the clock %s', (_what, second, due) => {
+    const wakes = new Wakes();
+    wakes.set(sleeper, { every: 5 }, at(10));
+    wakes.fire(at(10));
+
+    wakes.fire(at(second));
+
+    expect(wakes.nextDue()).toBe(at(due));
+  });
+
   test('that changed counts from then', () => {
     const wakes = new Wakes();
     wakes.set(sleeper, { every: 60 }, at(0));
@@ -109,6 +134,31 @@ test('L8: wakes that change for ever take no more memory than there are wakes', 
 
   expect(wakes.size).toBe(1);
   expect(wakes.heapSize).toBeLessThan(200);
+});
+
+test('wakes that change often still fire in their order', () => {
+  const wakes = new Wakes();
+  for (const [uid, every] of Object.entries({ late: 300, middle: 200, early: 100 })) {
+    wakes.set({ step: 'drain-step', uid }, { every }, at(0));
+  }
+
+  for (let round = 0; round < 200; round += 1) {
+    wakes.set(sleeper, { every: 1_000 + round }, at(0));
+  }
+
+  expect(wakes.nextDue()).toBe(at(100));
+  expect(wakes.fire(at(1_200)).map(({ uid }) => uid)).toEqual(['early', 'middle', 'late', 'a']);
+});
+
+test('L8: wakes that are taken back take no memory until they would have been due', () => {
+  const wakes = new Wakes();
+  const uids = Array.from({ length: 1_000 }, (_, index) => `target-${index}`);
+  uids.forEach((uid) => wakes.set({ step: 'drain-step', uid }, { every: 60 }, at(0)));
+
+  uids.forEach((uid) => wakes.set({ step: 'drain-step', uid }, undefined, at(1)));
+
+  expect(wakes.size).toBe(0);
+  expect(wakes.heapSize).toBeLessThan(100);
 });
 
 test('any mix of wakes fires like one that looks at all of them each second', () => {

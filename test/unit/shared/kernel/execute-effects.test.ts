@@ -1,0 +1,836 @@
+import { describe, expect, test, vi } from 'vitest';
+import { acting, blocked, settled, waiting } from '#shared/kernel/decision.ts';
+import type { Decision } from '#shared/kernel/decision.ts';
+import type { Effect } from '#shared/kernel/effect.ts';
+import { RetryableError, TerminalError } from '#shared/kernel/errors.ts';
+import { emitFailure, execute } from '#shared/kernel/execute.ts';
+import { plusSeconds } from '#shared/kernel/instant.ts';
+import { createLogger } from '#shared/kernel/logger.ts';
+import { absent, present, unknown } from '#shared/kernel/read.ts';
+import { maxRecordBytes, recordText } from '#shared/kernel/record.ts';
+import type { StepDeclaration } from '#shared/kernel/step.ts';
+import type { JsonObject } from '#shared/kube/json.ts';
+import {
+  aRecord,
+  aTarget,
+  aWriter,
+  advance,
+  anInvocation,
+  deletePod,
+  now,
+  step,
+} from './an-execution.ts';
+
+const shard = { kind: 'Shard', namespace: 'db', name: 'orders' } as const;
+const pod = { kind: 'Pod', namespace: 'db', name: 'orders-2' } as const;
+const database = { namespace: 'db', name: 'main', uid: 'database-uid' };
+const shardKey = { database: 'postgres', tableGroup: 'default', shard: '0-inf' };
+const recordKey = 'drain-step/shard-uid/pod-uid';
+
+const patchPod: Effect<'patchObject'> = {
+  kind: 'patchObject',
+  object: pod,
+  patch: { metadata: { annotations: { a: 'b' } } },
+  guard: { uid: 'pod-uid', resourceVersion: '100' },
+};
+
+const applyStatus: Effect<'applyStatus'> = {
+  kind: 'applyStatus',
+  status: { a: 1 },
+  guard: { uid: 'shard-uid', resourceVersion: '7' },
+};
+
+const switchPrimary: Effect<'switchPrimary'> = {
+  kind: 'switchPrimary',
+  database,
+  shard: shardKey,
+  reason: 'orders-2 is to leave',
+  guard: { recordKey, sendBy: plusSeconds(now, 10) },
+};
+
+const retire: Effect<'topologyTxn'> = {
+  kind: 'topologyTxn',
+  database,
+  operation: { kind: 'retirePooler', cell: 'zone-a', key: '/a/Pooler' },
+  guard: { modRevision: '42', recordKey },
+};
+
+function createOf(
+  metadata: JsonObject,
+  kind: 'Pod' | 'PersistentVolumeClaim' = 'Pod',
+): Effect<'createObject'> {
+  return {
+    kind: 'createObject',
+    object: { kind, namespace: 'db', name: 'orders-2' },
+    manifest: { metadata },
+    guard: { absent: true },
+  };
+}
+
+const owned = { ownerReferences: [{ uid: 'shard-uid', controller: true }] };
+
+function anEvent(message: string): Effect<'emitEvent'> {
+  return { kind: 'emitEvent', type: 'Warning', reason: 'DrainStuck', message };
+}
+
+function unchecked(decision: unknown): Decision {
+  return decision as Decision;
+}
+
+describe('the record', () => {
+  test('is swapped under uid, generation and the text that was read', async () => {
+    const { calls, writers } = aWriter();
+    const next = aRecord({ state: 'requested' });
+
+    await execute(
+      step,
+      aTarget(aRecord()),
+      acting('BecamePrimary', '', [advance(next, aRecord())]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(calls).toEqual([
+      [
+        'swapAnnotation',
+        shard,
+        {
+          key: 'step.millrace.dev/drain-step',
+          next: recordText(next),
+          uid: 'shard-uid',
+          generation: 3,
+          previous: recordText(aRecord()),
+        },
+        expect.objectContaining({ resourceVersion: '7', hasAnnotations: true }),
+      ],
+    ]);
+  });
+
+  test('is cleared by swapping it for nothing', async () => {
+    const { calls, writers } = aWriter();
+
+    const execution = await execute(
+      step,
+      aTarget(aRecord()),
+      settled('NobodyLeaves', '', [advance(null, aRecord())]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['advance'] });
+    expect(calls[0]?.[2]).toMatchObject({ next: null, previous: recordText(aRecord()) });
+  });
+
+  test('that moves twice goes on from what the first move wrote, and in the version it returned', async () => {
+    const { calls, writers } = aWriter();
+    const first = aRecord({ state: 'requested' });
+    const second = aRecord({ state: 'draining' });
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      acting('GatesHold', '', [advance(first, null), advance(second, first)]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['advance', 'advance'] });
+    expect(calls[0]?.[3]).toMatchObject({ resourceVersion: '7', hasAnnotations: false });
+    expect(calls[1]?.[3]).toMatchObject({ resourceVersion: '8', hasAnnotations: true });
+  });
+
+  test('that lost its race leaves the view as it was', async () => {
+    const { calls, writers } = aWriter({ swapAnnotation: { kind: 'lostRace', why: 'moved' } });
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      acting('MemberChosen', '', [advance(aRecord(), null), applyStatus]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'lostRace', why: 'moved', effects: [] });
+    expect(calls.map(([name]) => name)).toEqual(['swapAnnotation']);
+  });
+
+  test('of a target that has no annotations at all is written as into one that has none', async () => {
+    const { calls, writers } = aWriter();
+    const target = aTarget(null);
+    const { annotations: _none, ...metadata } = target.metadata;
+
+    await execute(
+      step,
+      { ...target, metadata },
+      acting('MemberChosen', '', [advance(aRecord(), null)]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(calls[0]?.[2]).toMatchObject({ previous: null });
+    expect(calls[0]?.[3]).toMatchObject({ hasAnnotations: false });
+  });
+
+  test('may have exactly as many bytes as fit', async () => {
+    const empty = Buffer.byteLength(recordText(aRecord({ data: '' })));
+    const largest = aRecord({ data: 'x'.repeat(maxRecordBytes - empty) });
+    const { calls, writers } = aWriter();
+
+    await execute(
+      step,
+      aTarget(null),
+      acting('MemberChosen', '', [advance(largest, null)]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(calls).toHaveLength(1);
+  });
+});
+
+describe('the status', () => {
+  test('is applied by the step under the version that was read, and the next one under the version returned', async () => {
+    const { calls, writers } = aWriter();
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      settled('NobodyLeaves', '', [applyStatus, applyStatus]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['applyStatus', 'applyStatus'] });
+    expect(calls).toEqual([
+      ['applyStatus', shard, { a: 1 }, 'drain-step', { uid: 'shard-uid', resourceVersion: '7' }],
+      ['applyStatus', shard, { a: 1 }, 'drain-step', { uid: 'shard-uid', resourceVersion: '8' }],
+    ]);
+  });
+
+  test('that lost its race ends the execution, and says what was written before', async () => {
+    const { calls, writers } = aWriter({ applyStatus: { kind: 'lostRace', why: 'newer' } });
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      acting('MemberChosen', '', [advance(aRecord(), null), applyStatus, anEvent('x')]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'lostRace', why: 'newer', effects: ['advance'] });
+    expect(calls.map(([name]) => name)).toEqual(['swapAnnotation', 'applyStatus']);
+  });
+});
+
+describe('an object', () => {
+  test('is patched under its own uid and version', async () => {
+    const { calls, writers } = aWriter();
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      acting('GatesHold', '', [patchPod]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['patchObject'] });
+    expect(calls).toEqual([['mergePatch', pod, patchPod.patch, patchPod.guard]]);
+  });
+
+  test('is created where nothing has its name', async () => {
+    const { calls, writers } = aWriter();
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      acting('ObjectsMade', '', [createOf(owned)]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['createObject'] });
+    expect(calls).toEqual([['create', pod, { metadata: owned }]]);
+  });
+
+  const labels = { app: 'orders', pool: 'main' };
+  test.each([
+    ['has the same controller', owned, { ...owned, labels: { app: 'orders' } }],
+    [
+      'has the same controller beside another owner',
+      owned,
+      { ownerReferences: [{ uid: 'node-uid' }, ...owned.ownerReferences] },
+    ],
+    ['has no controller by design, and every label', { labels }, { labels: { ...labels, b: 'c' } }],
+    ['has neither, as it was asked for', {}, { labels }],
+  ])('that stands already counts as made where it %s', async (_what, wanted, found) => {
+    const metadata = { ...found, resourceVersion: '55' };
+    const { writers } = aWriter({ standing: present({ metadata }) });
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      acting('ObjectsMade', '', [createOf(wanted)]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['createObject'] });
+  });
+
+  test.each([
+    ['has another controller', owned, { ownerReferences: [{ uid: 'b', controller: true }] }],
+    ['has an owner that does not control it', owned, { ownerReferences: [{ uid: 'shard-uid' }] }],
+    ['has no owner', owned, {}],
+    ['has a controller where none was meant', { labels }, { ...owned, labels }],
+    ['lacks a label', { labels }, { labels: { app: 'orders' } }],
+    ['has another value in a label', { labels }, { labels: { ...labels, pool: 'b' } }],
+    ['has no labels', { labels }, {}],
+  ])("that stands already is somebody else's where it %s", async (_what, wanted, found) => {
+    const { writers } = aWriter({ standing: present({ metadata: found }) });
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      acting('ObjectsMade', '', [createOf(wanted)]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({
+      kind: 'lostRace',
+      why: 'Pod orders-2 exists and is not the one to create',
+      effects: [],
+    });
+  });
+
+  test.each([
+    ['is gone by now', absent],
+    ['cannot be read', unknown('403 Forbidden')],
+  ])('that stood in the way and %s is looked at anew', async (_what, standing) => {
+    const { writers } = aWriter({ standing });
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      acting('ObjectsMade', '', [createOf(owned)]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toMatchObject({ kind: 'lostRace' });
+  });
+
+  test('that is to be deleted and has changed is a race lost', async () => {
+    const { writers } = aWriter({ delete: { kind: 'lostRace', why: '409 Conflict' } });
+
+    const execution = await execute(
+      step,
+      aTarget(aRecord()),
+      acting('MemberDeleted', '', [], deletePod),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'lostRace', why: '409 Conflict', effects: [] });
+  });
+});
+
+describe('the data plane', () => {
+  test('has a record retired under the mod revision that was read', async () => {
+    const { calls, writers } = aWriter();
+
+    const execution = await execute(
+      step,
+      aTarget(aRecord()),
+      acting('SilentMemberRetired', '', [], retire),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['topologyTxn'] });
+    expect(calls).toEqual([
+      ['topology', database],
+      ['retire', retire.operation, '42'],
+    ]);
+  });
+
+  test('that holds another revision by now is a race lost', async () => {
+    const { writers } = aWriter({ retire: { kind: 'lostRace', why: 'at 43 now' } });
+
+    const execution = await execute(
+      step,
+      aTarget(aRecord()),
+      acting('SilentMemberRetired', '', [], retire),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'lostRace', why: 'at 43 now', effects: [] });
+  });
+
+  test('is asked for a switchover once, whatever it answers (X9)', async () => {
+    const { calls, writers } = aWriter({
+      switchPrimary: { kind: 'unknown', why: 'the connection broke' },
+    });
+
+    const execution = await execute(
+      step,
+      aTarget(aRecord()),
+      acting('SwitchoverAsked', '', [], switchPrimary),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['switchPrimary'] });
+    expect(calls).toEqual([
+      ['admin', database],
+      ['switchPrimary', shardKey, 'orders-2 is to leave'],
+    ]);
+  });
+
+  test.each([
+    ['a millisecond before', 9_999, 'done'],
+    ['at', 10_000, 'refused'],
+    ['after', 10_001, 'refused'],
+  ])('is asked or not %s the send-by instant (X9)', async (_when, afterMs, ending) => {
+    const { calls, writers } = aWriter();
+
+    const execution = execute(
+      step,
+      aTarget(aRecord()),
+      acting('SwitchoverAsked', '', [], switchPrimary),
+      writers,
+      anInvocation({ clock: () => plusSeconds(now, afterMs / 1000) }),
+    );
+
+    await (ending === 'done'
+      ? expect(execution).resolves.toMatchObject({ kind: 'done' })
+      : expect(execution).rejects.toMatchObject({
+          reason: 'SendByPassed',
+          message: expect.stringContaining('2026-01-01T00:00:10Z'),
+        }));
+    expect(calls.some(([name]) => name === 'switchPrimary')).toBe(ending === 'done');
+  });
+
+  test('answers go to the log', async () => {
+    const { writers } = aWriter({ switchPrimary: { kind: 'refused', why: 'no standby' } });
+    const logger = createLogger('silent', {});
+    const info = vi.spyOn(logger, 'info');
+
+    await execute(
+      step,
+      aTarget(aRecord()),
+      acting('SwitchoverAsked', '', [], switchPrimary),
+      writers,
+      anInvocation({ logger }),
+    );
+
+    expect(info).toHaveBeenCalledWith(
+      { result: { kind: 'refused', why: 'no standby' } },
+      'switchover asked for',
+    );
+  });
+});
+
+describe('an Event', () => {
+  async function emitted(
+    effect: Effect<'emitEvent'>,
+    target = aTarget(aRecord()),
+  ): Promise<{ ref: { name: string }; manifest: JsonObject }> {
+    const { calls, writers } = aWriter();
+    await execute(step, target, acting('DrainForced', '', [effect]), writers, anInvocation());
+    const [, ref, manifest] = calls[0] ?? [];
+    return { ref: ref as { name: string }, manifest: manifest as JsonObject };
+  }
+
+  test('says who is meant, by whom, why and when', async () => {
+    const { ref, manifest } = await emitted(anEvent('no standby is ready'));
+
+    expect(ref).toEqual({
+      kind: 'Event',
+      namespace: 'db',
+      name: expect.stringMatching(/^orders\.[0-9a-f]{16}$/),
+    });
+    expect(manifest).toEqual({
+      metadata: { name: ref.name, namespace: 'db' },
+      involvedObject: {
+        apiVersion: 'millrace.dev/v1alpha1',
+        kind: 'Shard',
+        name: 'orders',
+        namespace: 'db',
+        uid: 'shard-uid',
+      },
+      type: 'Warning',
+      reason: 'DrainStuck',
+      message: 'no standby is ready',
+      action: 'DrainStuck',
+      reportingComponent: 'millrace.dev',
+      reportingInstance: 'drain-step',
+      source: { component: 'drain-step' },
+      firstTimestamp: '2026-01-01T00:00:00Z',
+      lastTimestamp: '2026-01-01T00:00:00Z',
+      count: 1,
+    });
+  });
+
+  test('about an object outside of namespaces has none', async () => {
+    const target = aTarget(aRecord());
+    const { namespace: _none, ...metadata } = target.metadata;
+
+    const { ref, manifest } = await emitted(anEvent('x'), { ...target, metadata });
+
+    expect(ref).not.toHaveProperty('namespace');
+    expect(manifest['metadata']).not.toHaveProperty('namespace');
+    expect(manifest['involvedObject']).not.toHaveProperty('namespace');
+  });
+
+  test('that says the same under the same record has the same name, and any other another', async () => {
+    const { ref } = await emitted(anEvent('x'));
+    const again = await emitted(anEvent('x'));
+    const others = await Promise.all([
+      emitted(anEvent('y')),
+      emitted({ ...anEvent('x'), reason: 'DrainForced' }),
+      emitted(anEvent('x'), aTarget(null)),
+      emitted(anEvent('x'), aTarget(aRecord({ key: 'drain-step/shard-uid/other' }))),
+    ]);
+
+    expect(again.ref.name).toBe(ref.name);
+    expect(new Set([ref.name, ...others.map((other) => other.ref.name)]).size).toBe(5);
+  });
+
+  test.each([['garbage'], ['null'], ['7'], ['{}'], ['{"key":7}']])(
+    'is written under a record that has no key, such as %s, as under none',
+    async (text) => {
+      const target = aTarget(null);
+      const annotations = { 'step.millrace.dev/drain-step': text };
+
+      const { ref } = await emitted(anEvent('x'), {
+        ...target,
+        metadata: { ...target.metadata, annotations },
+      });
+
+      expect(ref.name).toBe((await emitted(anEvent('x'), target)).ref.name);
+    },
+  );
+
+  test('has the first kibibyte of a long message', async () => {
+    const { manifest } = await emitted(anEvent('m'.repeat(2_000)));
+
+    expect(manifest['message']).toBe('m'.repeat(1_024));
+  });
+
+  test.each([new RetryableError('ApiServerBusy', 'busy'), new TerminalError('WriteInvalid', 'no')])(
+    'that cannot be written stops nothing and goes to the log: %s',
+    async (createFails) => {
+      const { writers } = aWriter({ createFails });
+      const logger = createLogger('silent', {});
+      const warn = vi.spyOn(logger, 'warn');
+
+      const execution = await execute(
+        step,
+        aTarget(null),
+        acting('DrainForced', '', [anEvent('x'), applyStatus]),
+        writers,
+        anInvocation({ logger }),
+      );
+
+      expect(execution).toEqual({ kind: 'done', effects: ['emitEvent', 'applyStatus'] });
+      expect(warn).toHaveBeenCalledWith(
+        { reason: createFails.reason, why: createFails.message },
+        'event not emitted',
+      );
+    },
+  );
+
+  test('that meets a defect does not hide it', async () => {
+    const { writers } = aWriter({ createFails: new TypeError('a defect') });
+
+    const execution = execute(
+      step,
+      aTarget(null),
+      acting('DrainForced', '', [anEvent('x')]),
+      writers,
+      anInvocation(),
+    );
+
+    await expect(execution).rejects.toThrow(TypeError);
+  });
+
+  test('tells of a look that ended for good', async () => {
+    const { calls, writers } = aWriter();
+
+    await emitFailure(
+      step,
+      aTarget(aRecord()),
+      new TerminalError('WriteInvalid', 'the API server refuses the pod'),
+      writers,
+      anInvocation(),
+    );
+
+    expect(calls).toEqual([
+      [
+        'create',
+        expect.objectContaining({ kind: 'Event' }),
+        expect.objectContaining({
+          type: 'Warning',
+          reason: 'WriteInvalid',
+          message: 'the API server refuses the pod',
+        }),
+      ],
+    ]);
+  });
+});
+
+describe('the time left', () => {
+  test.each([
+    ['advance', 3_000, acting('GatesHold', '', [advance(aRecord(), aRecord())])],
+    ['patchObject', 3_000, acting('GatesHold', '', [patchPod])],
+    ['applyStatus', 3_000, settled('NobodyLeaves', '', [applyStatus])],
+    ['createObject', 3_000, acting('ObjectsMade', '', [createOf(owned)])],
+    ['emitEvent', 2_000, acting('DrainForced', '', [anEvent('x')])],
+    ['deleteObject', 3_000, acting('MemberDeleted', '', [], deletePod)],
+    ['topologyTxn', 8_000, acting('SilentMemberRetired', '', [], retire)],
+    ['switchPrimary', 10_000, acting('SwitchoverAsked', '', [], switchPrimary)],
+  ])('must be enough for %s: %d ms (P6)', async (kind, neededMs, decision) => {
+    const { calls, writers } = aWriter();
+    const run = (remainingMs: number) =>
+      execute(
+        step,
+        aTarget(aRecord()),
+        decision,
+        writers,
+        anInvocation({ remainingMs: () => remainingMs }),
+      );
+
+    await expect(run(neededMs - 1)).rejects.toMatchObject({
+      reason: 'OutOfTime',
+      afterSeconds: 1,
+      message: expect.stringContaining(kind),
+    });
+    expect(calls).toEqual([]);
+    await expect(run(neededMs)).resolves.toMatchObject({ kind: 'done' });
+  });
+
+  test('is asked for before each effect, and what was written stays written', async () => {
+    const { calls, writers } = aWriter();
+    const left = [30_000, 100];
+
+    const execution = execute(
+      step,
+      aTarget(null),
+      acting('MemberChosen', '', [advance(aRecord(), null), applyStatus]),
+      writers,
+      anInvocation({ remainingMs: () => left.shift() ?? 0 }),
+    );
+
+    await expect(execution).rejects.toBeInstanceOf(RetryableError);
+    expect(calls.map(([name]) => name)).toEqual(['swapAnnotation']);
+  });
+});
+
+describe('what breaks a rule is refused by name', () => {
+  const podOnly: StepDeclaration = { ...step, writes: [{ effect: 'patchObject', kind: 'Pod' }] };
+
+  test.each([
+    [
+      'an effect that is not declared',
+      podOnly,
+      null,
+      settled('NobodyLeaves', '', [applyStatus]),
+      'drain-step does not declare applyStatus',
+    ],
+    [
+      'a declared effect on another kind of object',
+      podOnly,
+      null,
+      acting('GatesHold', '', [{ ...patchPod, object: shard }]),
+      'drain-step does not declare patchObject of Shard',
+    ],
+    [
+      'a destructive effect that is not the last',
+      step,
+      aRecord(),
+      { outcome: 'acting', reason: 'x', message: '', effects: [deletePod, applyStatus] },
+      'deleteObject must be the last effect of an acting decision, and the only one of its sort',
+    ],
+    [
+      'a destructive effect without a guard',
+      step,
+      aRecord(),
+      acting('MemberDeleted', '', [], unguarded(deletePod)),
+      'deleteObject has no authorising record',
+    ],
+    [
+      'a destructive effect whose guard names no record',
+      step,
+      aRecord(),
+      acting('MemberDeleted', '', [], guardedBy(deletePod, { uid: 'pod-uid' })),
+      'deleteObject has no authorising record',
+    ],
+    [
+      'a destructive effect on nobody',
+      step,
+      aRecord(),
+      acting('MemberDeleted', '', [], guardedBy(deletePod, { ...deletePod.guard, uid: '' })),
+      'the record in force does not authorise deleteObject',
+    ],
+    [
+      'a destructive effect under an empty key',
+      step,
+      aRecord({ key: '' }),
+      acting('MemberDeleted', '', [], guardedBy(deletePod, { ...deletePod.guard, recordKey: '' })),
+      'the record in force does not authorise deleteObject',
+    ],
+    [
+      'a retirement under another record',
+      step,
+      aRecord({ key: 'drain-step/shard-uid/other' }),
+      acting('SilentMemberRetired', '', [], retire),
+      'the record in force does not authorise topologyTxn',
+    ],
+    [
+      'a delete under a record that the same decision clears',
+      step,
+      aRecord(),
+      acting('MemberDeleted', '', [advance(null, aRecord())], deletePod),
+      'the record in force does not authorise deleteObject',
+    ],
+    [
+      'a guard with an empty part',
+      step,
+      null,
+      acting('GatesHold', '', [guardedBy(patchPod, { uid: '', resourceVersion: '1' })]),
+      'patchObject has an empty guard',
+    ],
+    [
+      'a guard with a part that is not there',
+      step,
+      null,
+      acting('GatesHold', '', [guardedBy(patchPod, { uid: 'a', resourceVersion: undefined })]),
+      'patchObject has an empty guard',
+    ],
+    [
+      'a guard with a part that is null',
+      step,
+      null,
+      acting('GatesHold', '', [guardedBy(patchPod, { uid: 'a', resourceVersion: null })]),
+      'patchObject has an empty guard',
+    ],
+    [
+      'an advance from another record',
+      step,
+      aRecord(),
+      acting('GatesHold', '', [advance(aRecord(), null)]),
+      'advance must be guarded by the uid and the record that this look read',
+    ],
+    [
+      'a record with another uid',
+      step,
+      null,
+      acting('GatesHold', '', [advance(aRecord({ uid: 'other' }), null)]),
+      "the record's key drain-step/shard-uid/pod-uid does not name this step and target",
+    ],
+    [
+      'a record with the key of another target',
+      step,
+      null,
+      acting('GatesHold', '', [advance(aRecord({ key: 'drain-step/other/pod-uid' }), null)]),
+      "the record's key drain-step/other/pod-uid does not name this step and target",
+    ],
+    [
+      'a record of one byte too many',
+      step,
+      null,
+      acting('GatesHold', '', [advance(ofBytes(maxRecordBytes + 1), null)]),
+      'the record has 1025 bytes, 1024 are the most',
+    ],
+    [
+      'a wait whose record is cleared',
+      step,
+      aRecord(),
+      waiting('Settling', '', { every: 5 }, [advance(null, aRecord())]),
+      'waiting for Settling, but no record in force carries its wake',
+    ],
+    [
+      'a block whose record has no wake',
+      step,
+      recordWithoutWake(),
+      blocked('QuorumTooSmall', '', 'more members', { every: 60 }),
+      'blocked for QuorumTooSmall, but no record in force carries its wake',
+    ],
+  ])('%s', async (_what, declared, record, decision, message) => {
+    const { calls, writers } = aWriter();
+
+    const execution = execute(
+      declared,
+      aTarget(record),
+      unchecked(decision),
+      writers,
+      anInvocation(),
+    );
+
+    const refusal = expect.objectContaining({ name: 'RefusedEffect', message });
+    await expect(execution).rejects.toEqual(refusal);
+    expect(calls).toEqual([]);
+  });
+
+  test('an effect that is declared together with the kind of its target is not', async () => {
+    const { writers } = aWriter();
+    const declared: StepDeclaration = {
+      ...step,
+      writes: [{ effect: 'applyStatus', kind: 'Shard' }],
+    };
+
+    const execution = execute(
+      declared,
+      aTarget(null),
+      settled('NobodyLeaves', '', [applyStatus]),
+      writers,
+      anInvocation(),
+    );
+
+    await expect(execution).resolves.toMatchObject({ kind: 'done' });
+  });
+
+  test.each([
+    ['a delete under the record that the same decision writes', null, deleteAfter(aRecord())],
+    ['a wait under the record that stands', aRecord(), waiting('Settling', '', { every: 5 })],
+    [
+      'a wait under the record that it writes',
+      null,
+      waiting('Settling', '', { every: 60 }, [advance(aRecord({ wake: { every: 60 } }), null)]),
+    ],
+    ['a settled decision without any record', null, settled('NobodyLeaves', '')],
+  ])('%s is not', async (_what, record, decision) => {
+    const { writers } = aWriter();
+
+    const execution = execute(step, aTarget(record), decision, writers, anInvocation());
+
+    await expect(execution).resolves.toMatchObject({ kind: 'done' });
+  });
+
+  function deleteAfter(record: ReturnType<typeof aRecord>): Decision {
+    return acting('MemberDeleted', '', [advance(record, null)], deletePod);
+  }
+
+  function unguarded<E extends Effect>(effect: E): E {
+    const { guard: _none, ...rest } = effect as E & { guard: unknown };
+    return rest as E;
+  }
+
+  function guardedBy<E extends Effect>(effect: E, guard: object): E {
+    return { ...effect, guard };
+  }
+
+  function ofBytes(bytes: number) {
+    const empty = Buffer.byteLength(recordText(aRecord({ data: '' })));
+    return aRecord({ data: 'x'.repeat(bytes - empty) });
+  }
+
+  function recordWithoutWake() {
+    const { wake: _none, ...record } = aRecord();
+    return record;
+  }
+});
