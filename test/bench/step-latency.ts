@@ -3,12 +3,12 @@ import { shardLabel } from '#shared/api/labels.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
+import { databaseManifest } from '#test/builders/manifest.ts';
 import { mean, percentile } from './distribution.ts';
 import { type Figure, figure } from './figure.ts';
 import { type Cluster, endControllers, startCluster, startMillrace } from './installation.ts';
 import {
   create,
-  databaseManifest,
   forEach,
   membersOfShard,
   namespace,

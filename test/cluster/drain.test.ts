@@ -5,6 +5,7 @@ import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { AuditedRequest } from '#infra/local/control-plane/audit-log.ts';
 import { drainState, prepare, setReplicas, untilSteady } from '#infra/local/show/acts.ts';
 import { startMillrace } from '#infra/local/show/millrace-process.ts';
+import { seeded } from '#test/unit/events/relay/seeded.ts';
 import { useStage } from './a-stage.ts';
 
 /** Seeded moments at which something is killed; `MILLRACE_KILLS=100` for a long run by hand. */
@@ -25,17 +26,6 @@ function made(requests: readonly AuditedRequest[]): Readonly<Record<string, numb
     }
   }
   return counts;
-}
-
-/** A small seeded generator (mulberry32): the same seed, the same moment and victim. */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 const victims = ['relay', 'worker', 'queue', 'apiServer', 'etcd', 'topology'] as const;

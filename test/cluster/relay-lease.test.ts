@@ -11,6 +11,7 @@ import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
+import { attachedShardManifest } from '#test/builders/manifest.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
 const patience = { timeout: 60_000, interval: 20 };
@@ -168,7 +169,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
   async function createShards(count: number): Promise<Written[]> {
     const created: Written[] = [];
     for (let index = 0; index < count; index += 1) {
-      created.push(await write('POST', shards, aShard(`s${index}`)));
+      created.push(await write('POST', shards, attachedShardManifest(`s${index}`)));
     }
     await expect.poll(() => finalStatesWithoutHint(created), patience).toEqual([]);
     return created;
@@ -240,7 +241,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
 
     first.signal('SIGKILL');
     await first.exited;
-    await write('POST', shards, aShard('brief'));
+    await write('POST', shards, attachedShardManifest('brief'));
     const brief = await write('PATCH', `${shards}/brief`, asked('x'));
     await api.request({ method: 'DELETE', path: `${shards}/brief` });
     await isLeading(second);
@@ -321,7 +322,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     { what: 'in no such namespace', user: 'admin', lease: 'nowhere/relay', why: 'not found' },
   ])('a relay $what says so, sends nothing and lives on', async ({ user, lease, why }) => {
     const relay = await startRelay(user === 'admin' ? { lease, user: adminUser } : { lease, user });
-    await write('POST', shards, aShard('s0'));
+    await write('POST', shards, attachedShardManifest('s0'));
 
     await expect
       .poll(() => relay.metric('millrace_relay_lease_failures_total'), patience)
@@ -340,7 +341,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     await isLeading(only);
     const { port } = queue;
     await queue.stop();
-    await write('POST', shards, aShard('s0'));
+    await write('POST', shards, attachedShardManifest('s0'));
     await expect
       .poll(() => only.metric('millrace_relay_send_failures_total'), patience)
       .toBeGreaterThan(0);
@@ -379,19 +380,6 @@ const leasing = [
     verbs: ['get', 'create', 'update'],
   },
 ];
-
-/** In attach mode: nobody makes pods. */
-function aShard(name: string): object {
-  return {
-    apiVersion: 'millrace.dev/v1alpha1',
-    kind: 'Shard',
-    metadata: { name },
-    spec: {
-      databaseRef: { name: 'orders' },
-      pools: [{ name: 'main', cells: ['zone-a'], replicasPerCell: 1, storage: { size: '1Gi' } }],
-    },
-  };
-}
 
 /** A person's wish that concerns every step. */
 function asked(token: string): object {
