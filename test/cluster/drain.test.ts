@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { AuditedRequest } from '#infra/local/control-plane/audit-log.ts';
 import { drainState, prepare, setReplicas, untilSteady } from '#infra/local/show/acts.ts';
 import { startMillrace } from '#infra/local/show/millrace-process.ts';
@@ -47,18 +46,13 @@ async function kill(victim: (typeof victims)[number]): Promise<void> {
 }
 
 async function looks(step: string, count: number): Promise<void> {
-  const { stage, decisions } = stageUnderTest();
+  const { decisions, patchShard } = stageUnderTest();
   const seen = () => decisions.filter((decision) => decision.step === step).length;
   const before = seen();
   for (let token = 0; token < count; token += 1) {
     const wanted = seen() + 1;
-    await stage.connection.request({
-      method: 'PATCH',
-      path: `${collectionPath('Shard', stage.namespace)}/${stage.shard}`,
-      contentType: 'application/merge-patch+json',
-      body: {
-        metadata: { annotations: { 'millrace.dev/reconcile': `${step}-${before}-${token}` } },
-      },
+    await patchShard({
+      metadata: { annotations: { 'millrace.dev/reconcile': `${step}-${before}-${token}` } },
     });
     await expect.poll(seen, { timeout: 30_000 }).toBeGreaterThanOrEqual(wanted);
   }
