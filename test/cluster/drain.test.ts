@@ -111,9 +111,11 @@ describe('a drain on a real API server', () => {
       const atMs = random() * drainMs;
 
       const down = await stageUnderTest().during(async () => {
-        const killed = delay(atMs).then(() => kill(victim));
-        await setReplicas(stageUnderTest().stage, 2);
-        await Promise.all([killed, untilSteady(stageUnderTest().stage, 2)]);
+        const { stage } = stageUnderTest();
+        await Promise.all([
+          delay(atMs).then(() => kill(victim)),
+          setReplicas(stage, 2).then(() => untilSteady(stage, 2)),
+        ]);
       });
       const up = await stageUnderTest().during(() => prepare(stageUnderTest().stage));
 

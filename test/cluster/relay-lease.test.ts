@@ -234,19 +234,22 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     const created = await createShards(30);
     const names = created.map(({ name }) => name);
     let isReplaced = false;
-    const changing = change(names, 60, () => isReplaced);
-    await expect
-      .poll(() => first.metric('millrace_relay_hints_total'), patience)
-      .toBeGreaterThan(70);
+    const replace = async () => {
+      await expect
+        .poll(() => first.metric('millrace_relay_hints_total'), patience)
+        .toBeGreaterThan(70);
+      first.signal('SIGKILL');
+      await first.exited;
+      await write('POST', shards, attachedShardManifest('brief'));
+      const changed = await write('PATCH', `${shards}/brief`, asked('x'));
+      await api.request({ method: 'DELETE', path: `${shards}/brief` });
+      await isLeading(second);
+      isReplaced = true;
+      return changed;
+    };
 
-    first.signal('SIGKILL');
-    await first.exited;
-    await write('POST', shards, attachedShardManifest('brief'));
-    const brief = await write('PATCH', `${shards}/brief`, asked('x'));
-    await api.request({ method: 'DELETE', path: `${shards}/brief` });
-    await isLeading(second);
-    isReplaced = true;
-    const written = await changing;
+    const [written, brief] = await Promise.all([change(names, 60, () => isReplaced), replace()]);
+
     expect(written.size).toBe(30);
 
     await expect.poll(() => second.metric('millrace_relay_dirty'), patience).toBe(0);
@@ -265,17 +268,23 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     const sentBefore = await first.metric('millrace_relay_hints_total');
     let isOver = false;
 
+    const loseTheLead = async () => {
+      await isLeading(second);
+      first.signal('SIGCONT');
+      await expect
+        .poll(
+          () => first.metric('millrace_relay_lease_transitions_total', 'to="standby"'),
+          patience,
+        )
+        .toBe(1);
+      // It catches up with what it missed while it was stopped, and keeps it.
+      await expect.poll(() => first.metric('millrace_relay_dirty'), patience).toBe(60);
+      isOver = true;
+    };
+
     first.signal('SIGSTOP');
-    const changing = change(names, 60, () => isOver);
-    await isLeading(second);
-    first.signal('SIGCONT');
-    await expect
-      .poll(() => first.metric('millrace_relay_lease_transitions_total', 'to="standby"'), patience)
-      .toBe(1);
-    // It catches up with what it missed while it was stopped, and keeps it.
-    await expect.poll(() => first.metric('millrace_relay_dirty'), patience).toBe(60);
-    isOver = true;
-    const written = await changing;
+    const [written] = await Promise.all([change(names, 60, () => isOver), loseTheLead()]);
+
     expect(written.size).toBe(30);
 
     await expect.poll(() => second.metric('millrace_relay_dirty'), patience).toBe(0);
