@@ -32,7 +32,7 @@ interface Known {
   /** What its mirror annotation says. */
   readonly mirror: string | undefined;
   /** The value of {@link KnownWorld.#lists} when it was last seen. */
-  seenAt: number;
+  readonly seenAt: number;
 }
 
 interface Place {

@@ -1,3 +1,4 @@
+import { readText } from '#shared/http/connection.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { checkedService, serviceProxyPath } from '#shared/topology/address.ts';
@@ -70,7 +71,7 @@ async function askDirectly(base: URL, request: AdminRequest): Promise<AdminAnswe
     );
     return {
       status: response.status,
-      body: parseBody(await readText(response)),
+      body: parseBody(await readText(response.body ?? [], maxBodyBytes)),
       from: `the admin service at ${base.host}`,
     };
   } catch (error) {
@@ -108,19 +109,6 @@ async function askThroughProxy(
     body: response.body,
     from: `the admin Service ${namespace}/${name}:${port}`,
   };
-}
-
-async function readText(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of response.body ?? []) {
-    length += chunk.length;
-    if (length > maxBodyBytes) {
-      throw new Error(`the answer is longer than ${maxBodyBytes} bytes`);
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function parseBody(text: string): unknown {

@@ -1,5 +1,5 @@
-import http from 'node:http';
-import https from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import { connectHttp, readText } from '#shared/http/connection.ts';
 import type { KubeAccess, KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
 
 /** How long a plain request may take, in milliseconds, when it does not say. */
@@ -34,7 +34,7 @@ export function connectKube(access: KubeAccess): KubeConnection {
         request.signal === undefined ? timeout : AbortSignal.any([timeout, request.signal]);
       try {
         const response = await open.send(request, signal);
-        return { ...statusOf(response), body: parseBody(await readAll(response)) };
+        return { ...statusOf(response), body: parseBody(await readText(response, maxBodyBytes)) };
       } catch (error) {
         throw timeout.aborted
           ? new Error(`no answer within ${(request.timeoutMs ?? defaultTimeoutMs) / 1000} s`, {
@@ -48,14 +48,14 @@ export function connectKube(access: KubeAccess): KubeConnection {
       if (response.statusCode !== 200) {
         return {
           ...statusOf(response),
-          body: parseBody(await readAll(response)),
+          body: parseBody(await readText(response, maxBodyBytes)),
           lines: noLines(),
         };
       }
       return { ...statusOf(response), body: undefined, lines: linesOf(response) };
     },
     close() {
-      open.agent.destroy();
+      open.close();
     },
   };
 }
@@ -68,20 +68,16 @@ function opener(access: KubeAccess) {
       `the API server's address must start with https:// or http://, not ${server.protocol}//`,
     );
   }
-  const transport = server.protocol === 'https:' ? https : http;
-  const agent = new transport.Agent({ keepAlive: true, maxSockets });
+  const connection = connectHttp(server, maxSockets);
 
   async function send(
     request: KubeRequest,
     signal: AbortSignal | undefined,
-  ): Promise<http.IncomingMessage> {
+  ): Promise<IncomingMessage> {
     const credentials = await access.credentials();
     const payload = request.body === undefined ? undefined : JSON.stringify(request.body);
-    const options: https.RequestOptions = {
-      agent,
+    return connection.send({
       method: request.method,
-      hostname: server.hostname.replace(/^\[(.*)\]$/, '$1'),
-      port: server.port,
       path: pathOf(server, request),
       headers: {
         ...request.headers,
@@ -97,17 +93,15 @@ function opener(access: KubeAccess) {
               'content-length': Buffer.byteLength(payload),
             }),
       },
+      body: payload,
       ...(access.ca === undefined ? {} : { ca: access.ca }),
       ...(credentials.certificate === undefined ? {} : { cert: credentials.certificate }),
       ...(credentials.key === undefined ? {} : { key: credentials.key }),
       ...(signal === undefined ? {} : { signal }),
-    };
-    return new Promise((resolve, reject) => {
-      transport.request(options, resolve).on('error', reject).end(payload);
     });
   }
 
-  return { agent, send };
+  return { send, close: () => connection.close() };
 }
 
 function pathOf(server: URL, request: KubeRequest): string {
@@ -115,28 +109,12 @@ function pathOf(server: URL, request: KubeRequest): string {
   return `${server.pathname.replace(/\/$/, '')}${request.path}${query === '' ? '' : `?${query}`}`;
 }
 
-function statusOf(
-  response: http.IncomingMessage,
-): Pick<KubeResponse, 'status' | 'retryAfterSeconds'> {
+function statusOf(response: IncomingMessage): Pick<KubeResponse, 'status' | 'retryAfterSeconds'> {
   const seconds = Number(response.headers['retry-after']);
   return {
     status: response.statusCode ?? 0,
     ...(Number.isFinite(seconds) && seconds >= 0 ? { retryAfterSeconds: seconds } : {}),
   };
-}
-
-async function readAll(response: http.IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > maxBodyBytes) {
-      response.destroy();
-      throw new Error(`the answer is longer than ${maxBodyBytes} bytes`);
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function parseBody(text: string): unknown {
@@ -151,7 +129,7 @@ function parseBody(text: string): unknown {
  * Lines of a response as they come, without their ends. The response is read no faster than its lines are taken. A
  * connection that breaks ends in an error, never in a quiet end; what had come of a line by then is no line.
  */
-async function* linesOf(response: http.IncomingMessage): AsyncGenerator<string> {
+async function* linesOf(response: IncomingMessage): AsyncGenerator<string> {
   // A line is cut out as bytes, so that no character is ever decoded in halves.
   let pieces: Buffer[] = [];
   let length = 0;

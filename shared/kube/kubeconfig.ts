@@ -4,6 +4,7 @@ import { isIPv6 } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
 import * as z from 'zod';
 import { readConfig } from '#shared/kernel/config.ts';
+import { keepRead } from '#shared/kernel/kept-read.ts';
 import type { KubeAccess, KubeCredentials } from './connection.ts';
 import type { KubeconfigUser } from './kubeconfig-file.ts';
 
@@ -112,12 +113,10 @@ async function readPem(
  * still be valid, and the API server says so if not.
  */
 function plainCredentials(root: string, user: KubeconfigUser): () => Promise<KubeCredentials> {
-  let last: KubeCredentials | undefined;
-  let readAtMs = Number.NEGATIVE_INFINITY;
-  let reading: Promise<KubeCredentials> | undefined;
   const isOfFiles = ['tokenFile', 'client-certificate', 'client-key'].some((field) =>
     isSet(user[field]),
   );
+  let last: KubeCredentials | undefined;
   const reread = async (): Promise<KubeCredentials> => {
     try {
       last = await readCredentials(root, user);
@@ -125,18 +124,10 @@ function plainCredentials(root: string, user: KubeconfigUser): () => Promise<Kub
       if (last === undefined) {
         throw error;
       }
-    } finally {
-      reading = undefined;
     }
-    readAtMs = performance.now();
     return last;
   };
-  return async () => {
-    if (last !== undefined && (!isOfFiles || performance.now() - readAtMs < rereadMs)) {
-      return last;
-    }
-    return (reading ??= reread());
-  };
+  return keepRead(reread, isOfFiles ? rereadMs : Infinity, () => performance.now());
 }
 
 async function readCredentials(root: string, user: KubeconfigUser): Promise<KubeCredentials> {

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import type { Database } from '#shared/api/database.ts';
 import type { DatabaseRef } from '#shared/kernel/effect.ts';
 import { readConfig } from '#shared/kernel/config.ts';
+import { keepRead } from '#shared/kernel/kept-read.ts';
 import { RetryableError } from '#shared/kernel/errors.ts';
 import { type Clock, wallClock } from '#shared/kernel/instant.ts';
 import { type Connect, type Outside, handlerConfigSchema } from '#shared/kernel/pipeline.ts';
@@ -12,7 +13,6 @@ import { kubeClient } from '#shared/kube/http-kube.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
 import { connectSqsReceiver } from '#shared/queue/sqs-receiver.ts';
 import { dataPlanes } from './data-plane.ts';
-import { keepRead } from './kept-read.ts';
 import { tokenFromParameter } from './token-parameter.ts';
 
 /**

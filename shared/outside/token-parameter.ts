@@ -1,5 +1,5 @@
 import type { SSMClient } from '@aws-sdk/client-ssm';
-import { keepRead } from './kept-read.ts';
+import { keepRead } from '#shared/kernel/kept-read.ts';
 
 /** How long a token is used before it is read again, in milliseconds: a rotated one is in use after at most so long. */
 const keptMs = 5 * 60_000;

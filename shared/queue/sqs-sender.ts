@@ -1,8 +1,7 @@
-import http from 'node:http';
-import https from 'node:https';
 import type { defaultProvider as DefaultProvider } from '@aws-sdk/credential-provider-node';
 import aws4 from 'aws4';
 import * as z from 'zod';
+import { connectHttp, readText } from '#shared/http/connection.ts';
 import type { QueueEntry, QueueSender, SendOutcome } from './queue.ts';
 
 export interface SqsSenderAccess {
@@ -60,8 +59,7 @@ export function embeddedQueueUrlPrefix(endpoint: string): string {
 export function connectSqsSender(access: SqsSenderAccess, queueUrlPrefix: string): SqsSender {
   const { region, requestTimeoutMs = defaultRequestTimeoutMs } = access;
   const server = new URL(access.endpoint ?? queueUrlPrefix);
-  const transport = server.protocol === 'https:' ? https : http;
-  const agent = new transport.Agent({ keepAlive: true });
+  const connection = connectHttp(server);
   let credentials: CredentialChain | undefined;
 
   async function send(
@@ -95,19 +93,14 @@ export function connectSqsSender(access: SqsSenderAccess, queueUrlPrefix: string
     );
     const timeout = AbortSignal.timeout(requestTimeoutMs);
     try {
-      const response = await open(
-        {
-          agent,
-          method: 'POST',
-          hostname: server.hostname.replace(/^\[(.*)\]$/, '$1'),
-          port: server.port,
-          path: '/',
-          headers: signed.headers ?? {},
-          signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
-        },
+      const response = await connection.send({
+        method: 'POST',
+        path: '/',
+        headers: signed.headers ?? {},
         body,
-      );
-      return outcomeOf(response.statusCode ?? 0, await readAll(response));
+        signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
+      });
+      return outcomeOf(response.statusCode ?? 0, await readText(response, maxAnswerBytes));
     } catch (error) {
       throw timeout.aborted
         ? new Error(`the queue did not answer within ${requestTimeoutMs / 1000} s`, {
@@ -117,33 +110,13 @@ export function connectSqsSender(access: SqsSenderAccess, queueUrlPrefix: string
     }
   }
 
-  function open(options: https.RequestOptions, body: string): Promise<http.IncomingMessage> {
-    return new Promise((resolve, reject) => {
-      transport.request(options, resolve).on('error', reject).end(body);
-    });
-  }
-
-  return { send, close: () => agent.destroy() };
+  return { send, close: () => connection.close() };
 }
 
 /** The SDK's usual chain: environment, container, web identity, files. It renews what expires. */
 async function credentialChain(region: string): Promise<CredentialChain> {
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
   return defaultProvider({ clientConfig: { region } });
-}
-
-async function readAll(response: http.IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > maxAnswerBytes) {
-      response.destroy();
-      throw new Error(`the answer is longer than ${maxAnswerBytes} bytes`);
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** @throws Error with the server's own words where it took nothing */

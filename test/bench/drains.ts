@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { type DataPlanes, startDataPlanes } from '#infra/local/data-plane/start.ts';
+import { databaseManifest } from '#test/builders/manifest.ts';
 import { median } from './distribution.ts';
 import { type Figure, figure } from './figure.ts';
 import {
@@ -14,15 +15,7 @@ import {
   startCluster,
   startMillrace,
 } from './installation.ts';
-import {
-  cell,
-  create,
-  databaseManifest,
-  forEach,
-  membersOfShard,
-  patch,
-  shardManifest,
-} from './objects.ts';
+import { cell, create, forEach, membersOfShard, patch, shardManifest } from './objects.ts';
 import { type Part, type PartOptions, scaled } from './part.ts';
 import { CpuMeter } from './process-usage.ts';
 import { ShardBoard } from './shard-board.ts';

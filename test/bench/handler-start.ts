@@ -3,9 +3,9 @@ import { stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { build } from 'esbuild';
 import { makeGuardedFolder } from '#infra/local/control-plane/guard.ts';
 import { stepNames } from '#shared/api/steps.ts';
+import { bundlePeer } from './bundle-peer.ts';
 import { median } from './distribution.ts';
 import { type Figure, figure } from './figure.ts';
 import type { Part } from './part.ts';
@@ -19,6 +19,10 @@ const runs = 9;
 /** What a cold start reads and parses may weigh, in kB: the budget of the build. */
 const bundleGoalKb = 400;
 
+/** The peer’s source. */
+const peerSource =
+  "import { CoreV1Api, KubeConfig } from '@kubernetes/client-node'; export const handler = () => new KubeConfig().makeApiClient(CoreV1Api);";
+
 /**
  * What a cold start of a handler costs: the size of the bundle's entry file, and how long its import takes in a process
  * of its own. The peer is a handler as one would write it first, with all of `@kubernetes/client-node`, bundled alike.
@@ -31,7 +35,8 @@ export const handlerStart: Part = {
     const folder = await makeGuardedFolder(join(tmpdir(), 'millrace-bench-'));
     try {
       await run(process.execPath, [join(root, 'infra/build.ts')]);
-      const peer = await bundlePeer(folder.path);
+      const peer = join(folder.path, 'peer.mjs');
+      await bundlePeer({ stdin: { contents: peerSource, resolveDir: root } }, peer);
       const figures: Figure[] = [];
       for (const step of stepNames) {
         log(`importing ${step} and the peer ${runs} times each`);
@@ -58,29 +63,6 @@ async function measureStep(step: string, peer: string): Promise<Figure[]> {
       peer: times.theirs,
     }),
   ];
-}
-
-async function bundlePeer(target: string): Promise<string> {
-  const outfile = join(target, 'peer.mjs');
-  await build({
-    stdin: {
-      contents:
-        "import { CoreV1Api, KubeConfig } from '@kubernetes/client-node'; export const handler = () => new KubeConfig().makeApiClient(CoreV1Api);",
-      resolveDir: root,
-    },
-    outfile,
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node24',
-    minify: true,
-    keepNames: true,
-    logLevel: 'error',
-    banner: {
-      js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
-    },
-  });
-  return outfile;
 }
 
 /** Medians in milliseconds. */

@@ -66,30 +66,6 @@ async function send(
   return answer.body;
 }
 
-export function databaseManifest(
-  name: string,
-  dataPlane: {
-    readonly endpoint: string;
-    readonly globalRoot: string;
-    readonly adminUrl: string;
-  },
-): JsonObject {
-  const { endpoint, globalRoot, adminUrl } = dataPlane;
-  return {
-    apiVersion: 'millrace.dev/v1alpha1',
-    kind: 'Database',
-    metadata: { name },
-    spec: {
-      name: 'postgres',
-      dataPlane: {
-        kind: 'multigres',
-        topology: { endpoints: [endpoint], globalRoot },
-        admin: { url: adminUrl },
-      },
-    },
-  };
-}
-
 export function shardManifest(name: string, database: string): JsonObject {
   const container = {
     name: 'multipooler',

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs, promisify } from 'node:util';
-import { build } from 'esbuild';
 import * as z from 'zod';
 import { queueName } from '#events/hint.ts';
 import { routing } from '#events/routes.ts';
@@ -12,6 +11,8 @@ import { startControlPlane } from '#infra/local/control-plane/control-plane.ts';
 import { makeGuardedFolder, startGuarded } from '#infra/local/control-plane/guard.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { embeddedQueueUrlPrefix } from '#shared/queue/sqs-sender.ts';
+import { awaitedLater } from './awaited-later.ts';
+import { bundlePeer } from './bundle-peer.ts';
 import { percentile } from './distribution.ts';
 import { type Figure, figure } from './figure.ts';
 import { HintLedger, type ReadHint } from './hint-ledger.ts';
@@ -218,7 +219,7 @@ async function makeChanges(world: RelayWorld, count: number): Promise<Change[]> 
     const due = Math.min(count, ((performance.now() - startedMs) * changesPerSecond) / 1000);
     while (changes.length < due && unanswered < unansweredAtOnce) {
       unanswered += 1;
-      changes.push(world.change().finally(() => (unanswered -= 1)));
+      changes.push(awaitedLater(world.change().finally(() => (unanswered -= 1))));
     }
     await delay(1);
   }
@@ -233,12 +234,13 @@ async function loseInOutage(
   outageMs: number,
 ): Promise<number> {
   const count = Math.round(((outageMs / outageShare) * changesPerSecond) / 1000);
-  const changing = makeChanges(world, count);
-  await delay((outageMs / outageShare - outageMs) / 2);
-  await recorder.goAway();
-  await delay(outageMs);
-  await recorder.comeBack();
-  const made = await changing;
+  const goAway = async () => {
+    await delay((outageMs / outageShare - outageMs) / 2);
+    await recorder.goAway();
+    await delay(outageMs);
+    await recorder.comeBack();
+  };
+  const [made] = await Promise.all([makeChanges(world, count), goAway()]);
   const last = new Map<string, Change>();
   for (const change of made) {
     const known = last.get(change.shard);
@@ -274,20 +276,7 @@ async function bundleCompetitors(folder: string): Promise<readonly Competitor[]>
   await promisify(execFile)(process.execPath, [join(root, 'infra/build.ts')]);
   await cp(join(root, 'dist/relay'), join(folder, 'relay'), { recursive: true });
   const naive = join(folder, 'naive', 'index.mjs');
-  await build({
-    entryPoints: [join(root, 'test/bench/naive-relay.ts')],
-    outfile: naive,
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node24',
-    minify: true,
-    keepNames: true,
-    logLevel: 'error',
-    banner: {
-      js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
-    },
-  });
+  await bundlePeer({ entryPoints: [join(root, 'test/bench/naive-relay.ts')] }, naive);
   return [
     {
       name: 'ours',

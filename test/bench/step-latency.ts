@@ -3,12 +3,13 @@ import { shardLabel } from '#shared/api/labels.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
+import { databaseManifest } from '#test/builders/manifest.ts';
+import { awaitedLater } from './awaited-later.ts';
 import { mean, percentile } from './distribution.ts';
 import { type Figure, figure } from './figure.ts';
 import { type Cluster, endControllers, startCluster, startMillrace } from './installation.ts';
 import {
   create,
-  databaseManifest,
   forEach,
   membersOfShard,
   namespace,
@@ -100,18 +101,14 @@ async function settledShards(
     }),
   );
   await forEach(names, (name) => create(connection, 'Shard', shardManifest(name, 'main')));
-  await Promise.all(
-    names.map((name) =>
-      board.until(
-        name,
-        'its pods are made',
-        300,
-        ({ status }) =>
-          status?.conditions?.some(
-            ({ type, reason }) => type === 'Reconciling' && reason === 'MembersStarting',
-          ) === true,
-      ),
-    ),
+  const untilEach = (what: string, isSo: (shard: KubeObject<'Shard'>) => boolean) =>
+    Promise.all(names.map((name) => board.until(name, what, 300, isSo)));
+  await untilEach(
+    'its pods are made',
+    ({ status }) =>
+      status?.conditions?.some(
+        ({ type, reason }) => type === 'Reconciling' && reason === 'MembersStarting',
+      ) === true,
   );
   const podsByShard = await podNames(connection);
   const shards = names.map((name) => ({
@@ -127,16 +124,7 @@ async function settledShards(
       await patchPodStatus(connection, pod, readiness(true));
     },
   );
-  await Promise.all(
-    names.map((name) =>
-      board.until(
-        name,
-        'its members are counted',
-        300,
-        (shard) => readyOf(shard) === membersOfShard,
-      ),
-    ),
-  );
+  await untilEach('its members are counted', (shard) => readyOf(shard) === membersOfShard);
   return shards;
 }
 
@@ -177,7 +165,7 @@ async function changeFor(load: Load, lengthSeconds: number): Promise<Outcome> {
     const idle = load.shards.filter(({ isChanging }) => !isChanging);
     const shard = idle[Math.floor(Math.random() * idle.length)];
     if (shard !== undefined) {
-      changes.push(change(load, shard));
+      changes.push(awaitedLater(change(load, shard)));
     }
   }
   const rate = changes.length / ((performance.now() - beganMs) / 1000);

@@ -13,6 +13,7 @@ import { recordAnnotation } from '#shared/api/annotations.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import { toText, wallClock } from '#shared/kernel/instant.ts';
 import { recordText } from '#shared/kernel/record.ts';
+import { awaitedLater } from './awaited-later.ts';
 import { histogram, mean, percentile } from './distribution.ts';
 import { type Figure, figure } from './figure.ts';
 import { type Cluster, clusterId, startCluster } from './installation.ts';
@@ -144,7 +145,7 @@ async function writeRecords(
   for (const [place, target] of targets.entries()) {
     await delay(Math.max(0, beganMs + place * gapMs - performance.now()));
     const write = patch(connection, 'Shard', target.name, recordPatch(target));
-    writes.push(write.then(() => book.expect(target, Date.now())));
+    writes.push(awaitedLater(write.then(() => book.expect(target, Date.now()))));
   }
   await Promise.all(writes);
 }

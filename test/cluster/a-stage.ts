@@ -1,10 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
 import { type AuditedRequest, readAuditLog } from '#infra/local/control-plane/audit-log.ts';
 import { type BuiltStage, buildStage } from '#infra/local/show/build-stage.ts';
+import type { Stage } from '#infra/local/show/stage.ts';
+import type { Condition } from '#shared/api/shard.ts';
+import { collectionPath } from '#shared/kube/http-kube.ts';
 import { missingControlPlane } from './local-control-plane.ts';
 
 /** How much faster than measured the data plane runs. Millrace's own waits are not shortened. */
@@ -16,6 +19,10 @@ export interface StageUnderTest extends BuiltStage {
   readonly decisions: DecisionLine[];
   /** What Millrace asked of the API server while the work ran. */
   during(work: () => Promise<void>): Promise<readonly AuditedRequest[]>;
+  /** Changes the stage's Shard as a person would; fails the test where that is refused. */
+  readonly patchShard: (body: unknown, contentType?: string) => Promise<void>;
+  /** The condition of the stage's Shard that tells of its drain. */
+  readonly drained: () => Condition | undefined;
 }
 
 /** Gives the file a control plane, a stand-in data plane and `millrace dev`, from before its first to after its last test. */
@@ -47,7 +54,17 @@ export function useStage(): () => StageUnderTest {
       await work();
       return (await auditedRequests(built)).slice(from);
     };
-    stage = { ...built, folder, decisions, during };
+    stage = {
+      ...built,
+      folder,
+      decisions,
+      during,
+      patchShard: (body, contentType) => patchShard(built.stage, body, contentType),
+      drained: () =>
+        built.stage.world
+          .get('Shard', built.stage.shard)
+          ?.status?.conditions?.find(({ type }) => type === 'Drained'),
+    };
   });
 
   beforeEach((context) => {
@@ -65,6 +82,16 @@ export function useStage(): () => StageUnderTest {
     }
     return stage;
   };
+}
+
+async function patchShard(
+  { connection, namespace, shard }: Stage,
+  body: unknown,
+  contentType = 'application/merge-patch+json',
+): Promise<void> {
+  const path = `${collectionPath('Shard', namespace)}/${shard}`;
+  const answer = await connection.request({ method: 'PATCH', path, contentType, body });
+  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
 }
 
 let marks = 0;

@@ -11,6 +11,7 @@ import { installDefinitions } from '#infra/cli/install.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { kubeClient } from '#shared/kube/http-kube.ts';
+import { attachedShardManifest } from '#test/builders/manifest.ts';
 import { LineLog } from '../unit/infra/local/worker/line-log.ts';
 import { runMillrace } from '../unit/infra/cli/run-millrace.ts';
 import { useControlPlane } from './local-control-plane.ts';
@@ -45,15 +46,8 @@ async function createShard(name: string): Promise<{ uid: string; resourceVersion
     method: 'POST',
     path: '/apis/millrace.dev/v1alpha1/namespaces/default/shards',
     body: {
-      apiVersion: 'millrace.dev/v1alpha1',
-      kind: 'Shard',
+      ...attachedShardManifest(name),
       metadata: { name, annotations: { 'millrace.dev/reconcile': '1' } },
-      spec: {
-        databaseRef: { name: 'orders' },
-        tableGroup: 'default',
-        shard: '0-inf',
-        pools: [{ name: 'main', cells: ['zone-a'], replicasPerCell: 1, storage: { size: '1Gi' } }],
-      },
     },
   });
   expect(answer.status, JSON.stringify(answer.body)).toBe(201);

@@ -85,8 +85,10 @@ test('in attach mode a request drains a pod of somebody else’s, and a count dr
     await world.until('the drain has ended', 120, () => drainState(stage) === undefined);
   });
 
+  // Of two looks at the same moment one loses its delete, which is no change.
   const changes = requests.filter(
-    ({ verb, resource }) => ['create', 'delete'].includes(verb) && resource !== 'events',
+    ({ verb, resource, status = 0 }) =>
+      ['create', 'delete'].includes(verb) && resource !== 'events' && status < 300,
   );
   expect(changes.map(({ verb, resource, name: object }) => [verb, resource, object])).toEqual([
     ['delete', 'pods', name],

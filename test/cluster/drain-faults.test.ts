@@ -29,23 +29,6 @@ function leaver(): { pod: string; podUid: string } {
   return read.record.data;
 }
 
-async function patchShard(
-  body: unknown,
-  contentType = 'application/merge-patch+json',
-): Promise<void> {
-  const { connection, namespace, shard } = stageUnderTest().stage;
-  const path = `${collectionPath('Shard', namespace)}/${shard}`;
-  const answer = await connection.request({ method: 'PATCH', path, contentType, body });
-  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-}
-
-function drainedReason(): string | undefined {
-  const { stage } = stageUnderTest();
-  return stage.world
-    .get('Shard', stage.shard)
-    ?.status?.conditions?.find(({ type }) => type === 'Drained')?.reason;
-}
-
 describe('a drain comes to its end', () => {
   test('when the member dies without a word in its middle: its record is retired, nothing else is touched (F32)', async () => {
     const { stage, dataPlane, decisions } = stageUnderTest();
@@ -102,7 +85,7 @@ describe('a drain comes to its end', () => {
   });
 
   test('when its node is lost: it stops until a person forces it, and says how', async () => {
-    const { stage, dataPlane } = stageUnderTest();
+    const { stage, dataPlane, patchShard, drained } = stageUnderTest();
     await prepare(stage);
     const { pod: primary } = await leadOf(stage);
     const replica = stage.world.all('Pod').find(({ metadata }) => metadata.name !== primary);
@@ -123,7 +106,7 @@ describe('a drain comes to its end', () => {
     await stage.world.until(
       'Drained says NodeUnproven',
       90,
-      () => drainedReason() === 'NodeUnproven',
+      () => drained()?.reason === 'NodeUnproven',
     );
     const forcedFrom = drainState(stage);
     await patchShard({ metadata: { annotations: { [forceDrain]: uid } } });
@@ -136,7 +119,7 @@ describe('a drain comes to its end', () => {
   });
 
   test('and takes the claim of a surplus member with it where the policy says so (S3, S4)', async () => {
-    const { stage } = stageUnderTest();
+    const { stage, patchShard } = stageUnderTest();
     await prepare(stage);
     const jsonPatch = 'application/json-patch+json';
     const path = '/spec/pools/0/pvcPolicy/whenScaled';

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { AuditedRequest } from '#infra/local/control-plane/audit-log.ts';
 import { drainState, prepare, setReplicas, untilSteady } from '#infra/local/show/acts.ts';
 import { startMillrace } from '#infra/local/show/millrace-process.ts';
+import { seeded } from '#test/unit/events/relay/seeded.ts';
 import { useStage } from './a-stage.ts';
 
 /** Seeded moments at which something is killed; `MILLRACE_KILLS=100` for a long run by hand. */
@@ -27,17 +27,6 @@ function made(requests: readonly AuditedRequest[]): Readonly<Record<string, numb
   return counts;
 }
 
-/** A small seeded generator (mulberry32): the same seed, the same moment and victim. */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 const victims = ['relay', 'worker', 'queue', 'apiServer', 'etcd', 'topology'] as const;
 
 async function kill(victim: (typeof victims)[number]): Promise<void> {
@@ -57,18 +46,13 @@ async function kill(victim: (typeof victims)[number]): Promise<void> {
 }
 
 async function looks(step: string, count: number): Promise<void> {
-  const { stage, decisions } = stageUnderTest();
+  const { decisions, patchShard } = stageUnderTest();
   const seen = () => decisions.filter((decision) => decision.step === step).length;
   const before = seen();
   for (let token = 0; token < count; token += 1) {
     const wanted = seen() + 1;
-    await stage.connection.request({
-      method: 'PATCH',
-      path: `${collectionPath('Shard', stage.namespace)}/${stage.shard}`,
-      contentType: 'application/merge-patch+json',
-      body: {
-        metadata: { annotations: { 'millrace.dev/reconcile': `${step}-${before}-${token}` } },
-      },
+    await patchShard({
+      metadata: { annotations: { 'millrace.dev/reconcile': `${step}-${before}-${token}` } },
     });
     await expect.poll(seen, { timeout: 30_000 }).toBeGreaterThanOrEqual(wanted);
   }
@@ -127,9 +111,11 @@ describe('a drain on a real API server', () => {
       const atMs = random() * drainMs;
 
       const down = await stageUnderTest().during(async () => {
-        const killed = delay(atMs).then(() => kill(victim));
-        await setReplicas(stageUnderTest().stage, 2);
-        await Promise.all([killed, untilSteady(stageUnderTest().stage, 2)]);
+        const { stage } = stageUnderTest();
+        await Promise.all([
+          delay(atMs).then(() => kill(victim)),
+          setReplicas(stage, 2).then(() => untilSteady(stage, 2)),
+        ]);
       });
       const up = await stageUnderTest().during(() => prepare(stageUnderTest().stage));
 

@@ -5,6 +5,7 @@ import { reconcileRequest } from '#shared/api/annotations.ts';
 import { shardLabel } from '#shared/api/labels.ts';
 import type { KubeConnection, KubeRequest, KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
+import { attachedShardManifest } from '#test/builders/manifest.ts';
 import type { HintLedger } from './hint-ledger.ts';
 
 const objectSchema = z.looseObject({
@@ -100,17 +101,7 @@ export class Herd {
     const { uid, resourceVersion } = await this.#write({
       method: 'POST',
       path: collectionPath('Shard', this.namespace),
-      body: {
-        apiVersion: 'millrace.dev/v1alpha1',
-        kind: 'Shard',
-        metadata: { name: member.name },
-        spec: {
-          databaseRef: { name: 'orders' },
-          pools: [
-            { name: 'main', cells: ['zone-a'], replicasPerCell: 1, storage: { size: '1Gi' } },
-          ],
-        },
-      },
+      body: attachedShardManifest(member.name),
     });
     member.uid = uid;
     member.isPaused = false;

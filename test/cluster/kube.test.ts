@@ -97,11 +97,14 @@ describe('the compare-and-swap of a record (X2)', () => {
 
   test('loses when the record, the generation or the uid has moved', async () => {
     const shard = await aShard({ [key]: 'old' });
-    const otherUid = swap(shard, 'old', 'new', 'another-uid');
-    const otherRecord = swap(shard, 'older', 'new');
 
-    expect((await otherUid).kind).toBe('lostRace');
-    expect((await otherRecord).kind).toBe('lostRace');
+    const [otherUid, otherRecord] = await Promise.all([
+      swap(shard, 'old', 'new', 'another-uid'),
+      swap(shard, 'older', 'new'),
+    ]);
+
+    expect(otherUid.kind).toBe('lostRace');
+    expect(otherRecord.kind).toBe('lostRace');
 
     await kube.mergePatch(refOf(shard), { spec: { paused: true } }, shard.metadata);
     expect((await swap(shard, 'old', 'new')).kind).toBe('lostRace');

@@ -2,10 +2,17 @@ import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import type { ControlPlane } from '#infra/local/control-plane/control-plane.ts';
 import { FaultyProxy, type ProxiedRequest, type Rule, type Treatment } from './faulty-proxy.ts';
+import type { Herd } from './herd.ts';
 import { HintLedger } from './hint-ledger.ts';
 import { missingControlPlane } from './local-control-plane.ts';
 import { messagesIn, useQueueProcess } from './queue-contents.ts';
-import { RelayScene, eventually, untilAllTold, useCluster } from './relay-scene.ts';
+import {
+  RelayScene,
+  eventually,
+  untilAllTold,
+  useCluster,
+  watchedResources,
+} from './relay-scene.ts';
 import { type RelayOptions, RelayUnderTest } from './relay-under-test.ts';
 
 /**
@@ -23,7 +30,8 @@ interface ApiFault {
   readonly still?: readonly string[];
   /** Log lines that tell of it; `why` is looked for in the line's field of that name. */
   readonly says: { readonly msg: string; readonly why?: RegExp };
-  readonly relay: RelayOptions['kind'];
+  /** Usually the one `asInProduction`. */
+  readonly relay?: RelayOptions['kind'];
   /** What the API server's stand-in does from the relay's start on. */
   readonly fromStart?: Rule;
   /** Whether the relay has caught up before the fault begins; usually it has. */
@@ -39,7 +47,6 @@ const faults: readonly ApiFault[] = [
     grown: ['watch_failures_total'],
     still: ['lists_total'],
     says: { msg: 'watch failed', why: /ECONNREFUSED|closed|hang up|ECONNRESET/ },
-    relay: 'asInProduction',
     play: refusedConnection,
   },
   {
@@ -76,7 +83,6 @@ const faults: readonly ApiFault[] = [
     grown: ['watch_failures_total'],
     still: ['lists_total', 'gone_total'],
     says: { msg: 'watch failed', why: /429/ },
-    relay: 'asInProduction',
     play: busyForWatches,
   },
   {
@@ -84,7 +90,6 @@ const faults: readonly ApiFault[] = [
     reaction: 'waits as long as it was asked before it lists again',
     grown: ['watch_failures_total', 'lists_total', 'gone_total{kind="Shard",where="watch"}'],
     says: { msg: 'watch failed', why: /429/ },
-    relay: 'asInProduction',
     play: busyForLists,
   },
   {
@@ -101,7 +106,6 @@ const faults: readonly ApiFault[] = [
     reaction: 'forgets what it had of it and starts over',
     grown: ['watch_failures_total', 'lists_total{how="stream"}'],
     says: { msg: 'watch failed' },
-    relay: 'asInProduction',
     play: brokenLists,
   },
   {
@@ -110,7 +114,6 @@ const faults: readonly ApiFault[] = [
     grown: ['watch_failures_total'],
     still: ['lists_total'],
     says: { msg: 'watch failed' },
-    relay: 'asInProduction',
     play: brokenLines,
   },
   {
@@ -118,7 +121,6 @@ const faults: readonly ApiFault[] = [
     reaction: 'the next one hints at everything once',
     grown: ['hints_total{step="drain-step",why="resync"}', 'lists_total'],
     says: { msg: 'listed' },
-    relay: 'asInProduction',
     play: killedRelay,
   },
   {
@@ -130,7 +132,6 @@ const faults: readonly ApiFault[] = [
     ],
     still: ['send_failures_total'],
     says: { msg: 'listed' },
-    relay: 'asInProduction',
     play: twoRelays,
   },
 ];
@@ -142,7 +143,6 @@ const faultsForAll: readonly ApiFault[] = [
     reaction: 'keeps trying, and lists anew where its version is unknown',
     grown: ['watch_failures_total'],
     says: { msg: 'watch failed', why: /ECONNREFUSED|closed|hang up|ECONNRESET/ },
-    relay: 'asInProduction',
     play: killedApiServer,
   },
 ];
@@ -160,7 +160,6 @@ const faultsOfHistory: readonly ApiFault[] = [
       'gaps_total',
     ],
     says: { msg: 'history is gone, listing anew' },
-    relay: 'asInProduction',
     play: compactedHistory,
   },
   {
@@ -173,6 +172,9 @@ const faultsOfHistory: readonly ApiFault[] = [
     play: compactedPages,
   },
 ];
+
+/** One that knows its answer at once, so that it can be one of several. */
+type PromptRule = (request: ProxiedRequest) => Treatment | undefined;
 
 const stage = 'api-faults';
 const targets = 12;
@@ -223,7 +225,7 @@ async function playRow(row: ApiFault, controlPlane: ControlPlane, queueUrl: stri
     stage,
     namespace: namespaceOf(row.fault),
     targets,
-    relay: row.relay,
+    relay: row.relay ?? 'asInProduction',
     ...(row.fromStart === undefined ? {} : { rule: row.fromStart }),
   });
   ledgers.push(scene.ledger, scene.otherLedger);
@@ -255,18 +257,21 @@ async function playRow(row: ApiFault, controlPlane: ControlPlane, queueUrl: stri
   ).not.toEqual([]);
 }
 
-async function refusedConnection({ apiServer, herd, relay }: RelayScene): Promise<void> {
-  apiServer.refuse();
+async function changeEverything(herd: Herd): Promise<void> {
   await herd.change(changes);
   await herd.turnOver();
+}
+
+async function refusedConnection({ apiServer, herd, relay }: RelayScene): Promise<void> {
+  apiServer.refuse();
+  await changeEverything(herd);
   await untilMore(relay, 'watch_failures_total', 6);
   await apiServer.heal();
 }
 
 async function silence({ apiServer, herd, relay }: RelayScene): Promise<void> {
   apiServer.fallSilent();
-  await herd.change(changes);
-  await herd.turnOver();
+  await changeEverything(herd);
   // The first is the open watch, which stops; the second the request for another, which nobody answers.
   for (const kind of ['Shard', 'Pod']) {
     await untilMore(relay, `silent_total{kind="${kind}"}`, 1);
@@ -292,30 +297,29 @@ async function silentStart({ apiServer, herd, relay }: RelayScene): Promise<void
   expect(await relay.readiness()).toBe(200);
 }
 
-async function busyForWatches(scene: RelayScene): Promise<void> {
-  const refused: ProxiedRequest[] = [];
-  const busy = times(2, isWatch, (request) => {
-    refused.push(request);
-    return tooManyRequests;
-  });
-  scene.apiServer.treat(busy);
-  scene.apiServer.endAnswers();
-  await scene.herd.change(changes);
-  await scene.herd.turnOver();
-  await untilWaitedOut(scene, refused, 6, isWatch);
+function busyForWatches(scene: RelayScene): Promise<void> {
+  return refuseAsBusy(scene, isWatch);
 }
 
-async function busyForLists(scene: RelayScene): Promise<void> {
+function busyForLists(scene: RelayScene): Promise<void> {
+  return refuseAsBusy(scene, isList, loseHistoryOnce());
+}
+
+/** Each resource's first two requests of a sort are refused, unless a rule before it has another answer. */
+async function refuseAsBusy(
+  scene: RelayScene,
+  isAlike: (request: ProxiedRequest) => boolean,
+  ...before: readonly PromptRule[]
+): Promise<void> {
   const refused: ProxiedRequest[] = [];
-  const busy = times(2, isList, (request) => {
+  const refuse = times(2, isAlike, (request) => {
     refused.push(request);
     return tooManyRequests;
   });
-  scene.apiServer.treat(firstOf(loseHistoryOnce(), busy));
+  scene.apiServer.treat(firstOf(...before, refuse));
   scene.apiServer.endAnswers();
-  await scene.herd.change(changes);
-  await scene.herd.turnOver();
-  await untilWaitedOut(scene, refused, 6, isList);
+  await changeEverything(scene.herd);
+  await untilWaitedOut(scene, refused, 2 * watchedResources, isAlike);
 }
 
 /** The next request of its kind came only after the time that each refusal asked for. */
@@ -338,28 +342,28 @@ async function untilWaitedOut(
   expect(Math.min(...waitsMs)).toBeGreaterThanOrEqual(retryAfterSeconds * 1000);
 }
 
-async function failingPages({ apiServer, herd, relay }: RelayScene): Promise<void> {
+function failingPages(scene: RelayScene): Promise<void> {
   const failing = times(2, isLaterPage, () => ({
     kind: 'answer',
     status: 500,
     body: { kind: 'Status', code: 500 },
   }));
-  apiServer.treat(firstOf(withoutStreamingLists, loseHistoryOnce(), failing));
-  const lists = await relay.metric('lists_total');
-  apiServer.endAnswers();
-  await herd.change(changes);
-  await herd.turnOver();
-  await untilMore(relay, 'lists_total', lists + 2);
-  await apiServer.heal();
+  return listAgainThrough(scene, firstOf(withoutStreamingLists, loseHistoryOnce(), failing));
 }
 
-async function brokenLists({ apiServer, herd, relay }: RelayScene): Promise<void> {
+function brokenLists(scene: RelayScene): Promise<void> {
   const broken = times(2, isList, () => ({ kind: 'cut', afterLines: 3 }));
-  apiServer.treat(firstOf(loseHistoryOnce(), broken));
+  return listAgainThrough(scene, firstOf(loseHistoryOnce(), broken));
+}
+
+async function listAgainThrough(
+  { apiServer, herd, relay }: RelayScene,
+  rule: PromptRule,
+): Promise<void> {
+  apiServer.treat(rule);
   const lists = await relay.metric('lists_total');
   apiServer.endAnswers();
-  await herd.change(changes);
-  await herd.turnOver();
+  await changeEverything(herd);
   await untilMore(relay, 'lists_total', lists + 2);
   await apiServer.heal();
 }
@@ -382,32 +386,32 @@ async function brokenLines(scene: RelayScene): Promise<void> {
 /** Nothing is taken away meanwhile: what was deleted while no relay lived nobody remembers, and no step needs to. */
 async function killedRelay(scene: RelayScene): Promise<void> {
   const start = scene.ledger.writes;
-  const writing = scene.herd.change(2 * changes);
-  for (const share of [0.2, 0.4, 0.6]) {
-    const due = start + share * 2 * changes;
-    await untilWritten(scene, due);
-    await scene.killAndReplaceRelay();
-  }
-  await writing;
+  const killThrice = async () => {
+    for (const share of [0.2, 0.4, 0.6]) {
+      await untilWritten(scene, start + share * 2 * changes);
+      await scene.killAndReplaceRelay();
+    }
+  };
+  await Promise.all([scene.herd.change(2 * changes), killThrice()]);
 }
 
 async function killedApiServer(scene: RelayScene): Promise<void> {
   const { controlPlane, herd, ledger, relay } = scene;
   const start = ledger.writes;
   const failures = await relay.metric('watch_failures_total');
-  const writing = herd.change(2 * changes);
-  await untilWritten(scene, start + changes / 2);
-  await controlPlane.kill('apiServer');
-  await untilMore(relay, 'watch_failures_total', failures + 3);
-  await controlPlane.restart('apiServer');
-  await writing;
+  const killAndRestart = async () => {
+    await untilWritten(scene, start + changes / 2);
+    await controlPlane.kill('apiServer');
+    await untilMore(relay, 'watch_failures_total', failures + 3);
+    await controlPlane.restart('apiServer');
+  };
+  await Promise.all([herd.change(2 * changes), killAndRestart()]);
   await herd.turnOver();
 }
 
 async function compactedHistory({ apiServer, herd, controlPlane }: RelayScene): Promise<void> {
   apiServer.refuse();
-  await herd.change(changes);
-  await herd.turnOver();
+  await changeEverything(herd);
   await compact(controlPlane.etcdEndpoint);
   await apiServer.heal();
 }
@@ -432,8 +436,7 @@ async function compactedPages(scene: RelayScene): Promise<void> {
   await herd.change(1);
   await compact(controlPlane.etcdEndpoint);
   compacted.resolve();
-  await herd.change(changes);
-  await herd.turnOver();
+  await changeEverything(herd);
   await untilMore(relay, 'lists_total', lists + 2);
   await apiServer.heal();
 }
@@ -449,17 +452,14 @@ async function twoRelays(scene: RelayScene): Promise<void> {
   await untilAllTold(otherLedger);
   const before = await read(relay, ['hints_total']);
 
-  await herd.change(changes);
-  await herd.turnOver();
+  await changeEverything(herd);
   await scene.untilCalm();
   await untilAllTold(otherLedger);
   const [sent, sentByOther] = await Promise.all(
     [relay, other].map((each) => each.metric('hints_total')),
   );
   const removals = [ledger, otherLedger].map((each) => each.removals());
-  const writing = herd.change(changes);
-  await other.kill();
-  await writing;
+  await Promise.all([herd.change(changes), other.kill()]);
   await herd.turnOver();
 
   // Each has told of everything, the ends included: together they are duplicates, and nothing else.
@@ -489,7 +489,7 @@ function withoutStreamingLists({ query }: ProxiedRequest): Treatment | undefined
 }
 
 /** Every resource's next watch is told that its version is gone, so that everything is listed. */
-function loseHistoryOnce(): Rule & ((request: ProxiedRequest) => Treatment | undefined) {
+function loseHistoryOnce(): PromptRule {
   return times(1, isWatch, () => ({
     kind: 'answer',
     status: 410,
@@ -502,7 +502,7 @@ function times(
   limit: number,
   isMeant: (request: ProxiedRequest) => boolean,
   treat: (request: ProxiedRequest) => Treatment,
-): (request: ProxiedRequest) => Treatment | undefined {
+): PromptRule {
   const counts = new Map<string, number>();
   return (request) => {
     const count = counts.get(request.path) ?? 0;
@@ -514,9 +514,7 @@ function times(
   };
 }
 
-function firstOf(
-  ...rules: ((request: ProxiedRequest) => Treatment | undefined)[]
-): (request: ProxiedRequest) => Treatment | undefined {
+function firstOf(...rules: readonly PromptRule[]): PromptRule {
   return (request) => {
     for (const rule of rules) {
       const treatment = rule(request);

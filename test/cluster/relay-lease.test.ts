@@ -11,6 +11,7 @@ import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
+import { attachedShardManifest } from '#test/builders/manifest.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
 const patience = { timeout: 60_000, interval: 20 };
@@ -168,7 +169,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
   async function createShards(count: number): Promise<Written[]> {
     const created: Written[] = [];
     for (let index = 0; index < count; index += 1) {
-      created.push(await write('POST', shards, aShard(`s${index}`)));
+      created.push(await write('POST', shards, attachedShardManifest(`s${index}`)));
     }
     await expect.poll(() => finalStatesWithoutHint(created), patience).toEqual([]);
     return created;
@@ -233,19 +234,22 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     const created = await createShards(30);
     const names = created.map(({ name }) => name);
     let isReplaced = false;
-    const changing = change(names, 60, () => isReplaced);
-    await expect
-      .poll(() => first.metric('millrace_relay_hints_total'), patience)
-      .toBeGreaterThan(70);
+    const replace = async () => {
+      await expect
+        .poll(() => first.metric('millrace_relay_hints_total'), patience)
+        .toBeGreaterThan(70);
+      first.signal('SIGKILL');
+      await first.exited;
+      await write('POST', shards, attachedShardManifest('brief'));
+      const changed = await write('PATCH', `${shards}/brief`, asked('x'));
+      await api.request({ method: 'DELETE', path: `${shards}/brief` });
+      await isLeading(second);
+      isReplaced = true;
+      return changed;
+    };
 
-    first.signal('SIGKILL');
-    await first.exited;
-    await write('POST', shards, aShard('brief'));
-    const brief = await write('PATCH', `${shards}/brief`, asked('x'));
-    await api.request({ method: 'DELETE', path: `${shards}/brief` });
-    await isLeading(second);
-    isReplaced = true;
-    const written = await changing;
+    const [written, brief] = await Promise.all([change(names, 60, () => isReplaced), replace()]);
+
     expect(written.size).toBe(30);
 
     await expect.poll(() => second.metric('millrace_relay_dirty'), patience).toBe(0);
@@ -264,17 +268,23 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     const sentBefore = await first.metric('millrace_relay_hints_total');
     let isOver = false;
 
+    const loseTheLead = async () => {
+      await isLeading(second);
+      first.signal('SIGCONT');
+      await expect
+        .poll(
+          () => first.metric('millrace_relay_lease_transitions_total', 'to="standby"'),
+          patience,
+        )
+        .toBe(1);
+      // It catches up with what it missed while it was stopped, and keeps it.
+      await expect.poll(() => first.metric('millrace_relay_dirty'), patience).toBe(60);
+      isOver = true;
+    };
+
     first.signal('SIGSTOP');
-    const changing = change(names, 60, () => isOver);
-    await isLeading(second);
-    first.signal('SIGCONT');
-    await expect
-      .poll(() => first.metric('millrace_relay_lease_transitions_total', 'to="standby"'), patience)
-      .toBe(1);
-    // It catches up with what it missed while it was stopped, and keeps it.
-    await expect.poll(() => first.metric('millrace_relay_dirty'), patience).toBe(60);
-    isOver = true;
-    const written = await changing;
+    const [written] = await Promise.all([change(names, 60, () => isOver), loseTheLead()]);
+
     expect(written.size).toBe(30);
 
     await expect.poll(() => second.metric('millrace_relay_dirty'), patience).toBe(0);
@@ -321,7 +331,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     { what: 'in no such namespace', user: 'admin', lease: 'nowhere/relay', why: 'not found' },
   ])('a relay $what says so, sends nothing and lives on', async ({ user, lease, why }) => {
     const relay = await startRelay(user === 'admin' ? { lease, user: adminUser } : { lease, user });
-    await write('POST', shards, aShard('s0'));
+    await write('POST', shards, attachedShardManifest('s0'));
 
     await expect
       .poll(() => relay.metric('millrace_relay_lease_failures_total'), patience)
@@ -340,7 +350,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     await isLeading(only);
     const { port } = queue;
     await queue.stop();
-    await write('POST', shards, aShard('s0'));
+    await write('POST', shards, attachedShardManifest('s0'));
     await expect
       .poll(() => only.metric('millrace_relay_send_failures_total'), patience)
       .toBeGreaterThan(0);
@@ -379,19 +389,6 @@ const leasing = [
     verbs: ['get', 'create', 'update'],
   },
 ];
-
-/** In attach mode: nobody makes pods. */
-function aShard(name: string): object {
-  return {
-    apiVersion: 'millrace.dev/v1alpha1',
-    kind: 'Shard',
-    metadata: { name },
-    spec: {
-      databaseRef: { name: 'orders' },
-      pools: [{ name: 'main', cells: ['zone-a'], replicasPerCell: 1, storage: { size: '1Gi' } }],
-    },
-  };
-}
 
 /** A person's wish that concerns every step. */
 function asked(token: string): object {

@@ -42,7 +42,7 @@ export async function eventually<T>(
 }
 
 /** Shards, pods and Databases, in one namespace. */
-const watchedResources = 3;
+export const watchedResources = 3;
 
 export interface SceneOptions {
   readonly controlPlane: ControlPlane;
@@ -60,7 +60,16 @@ export interface SceneOptions {
 }
 
 /** What stands around the relay of a scene. */
-interface Surroundings {
+type Surroundings = Pick<
+  RelayScene,
+  'herd' | 'ledger' | 'otherLedger' | 'apiServer' | 'queue' | 'controlPlane' | 'folder'
+>;
+
+/**
+ * One relay with a namespace of its own, whose way to the API server and whose way to the queue each lead through a
+ * proxy that can fail. What is written there, and what the queue takes, goes into one ledger.
+ */
+export class RelayScene implements AsyncDisposable {
   readonly herd: Herd;
   readonly ledger: HintLedger;
   /** Told of the same writes, and of no hint: for those that another relay sends. */
@@ -71,20 +80,6 @@ interface Surroundings {
   readonly queue: FaultyProxy;
   readonly controlPlane: ControlPlane;
   /** For files that processes of the scene read; gone with it. */
-  readonly folder: string;
-}
-
-/**
- * One relay with a namespace of its own, whose way to the API server and whose way to the queue each lead through a
- * proxy that can fail. What is written there, and what the queue takes, goes into one ledger.
- */
-export class RelayScene implements AsyncDisposable, Surroundings {
-  readonly herd: Herd;
-  readonly ledger: HintLedger;
-  readonly otherLedger: HintLedger;
-  readonly apiServer: FaultyProxy;
-  readonly queue: FaultyProxy;
-  readonly controlPlane: ControlPlane;
   readonly folder: string;
   readonly #relayOptions: RelayOptions;
   #relay: RelayUnderTest;

@@ -13,6 +13,7 @@ import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
+import { attachedShardManifest, databaseManifest } from '#test/builders/manifest.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
 const patience = { timeout: 30_000, interval: 20 };
@@ -45,7 +46,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     for (const step of stepNames) {
       queue.createQueue(queueName('test', step));
     }
-    await write('POST', databases, aDatabase('orders'));
+    await write('POST', databases, databaseManifest('orders'));
   });
 
   afterAll(async () => {
@@ -150,7 +151,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   }
 
   test('each change yields hints to the steps it concerns, and to no other', async () => {
-    const created = await write('POST', shards, aShard('a'));
+    const created = await write('POST', shards, attachedShardManifest('a'));
     await expect.poll(counts('changed', 'a'), patience).toEqual([1, 1]);
 
     await write('PATCH', `${shards}/a`, annotated({ 'millrace.dev/force-drain': 'x' }));
@@ -178,7 +179,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   });
 
   test('a pod’s writes wake its shard, and its state is served to it', async () => {
-    await write('POST', shards, aShard('a'));
+    await write('POST', shards, attachedShardManifest('a'));
     await expect.poll(counts('changed', 'a'), patience).toEqual([1, 1]);
 
     await write('POST', pods, aPod('p-0', 'a'));
@@ -198,7 +199,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     const record = JSON.stringify({ v: 1, wake: { every: 1 } });
     const overdue = JSON.stringify({ v: 1, wake: { at: '2020-01-01T00:00:00Z' } });
     await write('POST', shards, {
-      ...aShard('a'),
+      ...attachedShardManifest('a'),
       metadata: {
         name: 'a',
         annotations: {
@@ -220,7 +221,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   test('F14, L1: no final state is without a hint after a relay was killed in the middle', async () => {
     const names = Array.from({ length: 30 }, (_, index) => `s${index}`);
     for (const name of names) {
-      await write('POST', shards, aShard(name));
+      await write('POST', shards, attachedShardManifest(name));
     }
     const written: Written[] = [];
     const killed = Promise.withResolvers<void>();
@@ -243,12 +244,14 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   });
 
   test('L7: a queue that was down for seconds has everything afterwards, deletions included', async () => {
-    const gone = await write('POST', shards, aShard('gone'));
+    const gone = await write('POST', shards, attachedShardManifest('gone'));
     await expect.poll(counts('changed', 'gone'), patience).toEqual([1, 1]);
     const { port } = queue;
     await queue.stop();
     const written = await Promise.all(
-      Array.from({ length: 25 }, (_, index) => write('POST', shards, aShard(`s${index}`))),
+      Array.from({ length: 25 }, (_, index) =>
+        write('POST', shards, attachedShardManifest(`s${index}`)),
+      ),
     );
     await remove(`${shards}/gone`);
     // The outage lasts until several tries have failed.
@@ -266,7 +269,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   });
 
   test('a restart of the API server loses nothing, and the relay lives through it', async () => {
-    await write('POST', shards, aShard('a'));
+    await write('POST', shards, attachedShardManifest('a'));
     await expect.poll(counts('changed', 'a'), patience).toEqual([1, 1]);
 
     await controlPlane().restart('apiServer');
@@ -274,7 +277,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     api = connectKube(controlPlane().access());
     const written = [
       await write('PATCH', `${shards}/a`, { spec: { paused: true } }),
-      await write('POST', shards, aShard('b')),
+      await write('POST', shards, attachedShardManifest('b')),
     ];
 
     await expect.poll(() => missing(written), patience).toEqual([]);
@@ -282,14 +285,14 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   });
 
   test('L3, F16: what vanished while the relay heard nothing is hinted at with its last uid', async () => {
-    const gone = await write('POST', shards, aShard('gone'));
-    const replaced = await write('POST', shards, aShard('replaced'));
+    const gone = await write('POST', shards, attachedShardManifest('gone'));
+    const replaced = await write('POST', shards, attachedShardManifest('replaced'));
     await expect.poll(counts('changed', 'gone'), patience).toEqual([1, 1]);
     await expect.poll(counts('changed', 'replaced'), patience).toEqual([1, 1]);
     link.cut();
     await remove(`${shards}/gone`);
     await remove(`${shards}/replaced`);
-    const successor = await write('POST', shards, aShard('replaced'));
+    const successor = await write('POST', shards, attachedShardManifest('replaced'));
 
     // A new API server does not know the old history, so the relay's place in it is gone.
     await controlPlane().restart('apiServer');
@@ -309,8 +312,8 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   });
 
   test('SIGHUP makes it hint at everything, SIGTERM makes it send what it owes and end', async () => {
-    await write('POST', shards, aShard('a'));
-    await write('POST', shards, aShard('b'));
+    await write('POST', shards, attachedShardManifest('a'));
+    await write('POST', shards, attachedShardManifest('b'));
     await expect.poll(counts('changed', 'b'), patience).toEqual([1, 1]);
 
     relay.signal('SIGHUP');
@@ -385,35 +388,6 @@ const namespace = '/apis/millrace.dev/v1alpha1/namespaces/default';
 const shards = `${namespace}/shards`;
 const databases = `${namespace}/databases`;
 const pods = '/api/v1/namespaces/default/pods';
-
-function aDatabase(name: string): object {
-  return {
-    apiVersion: 'millrace.dev/v1alpha1',
-    kind: 'Database',
-    metadata: { name },
-    spec: {
-      name: 'postgres',
-      dataPlane: {
-        kind: 'multigres',
-        topology: { endpoints: ['http://topo:2379'] },
-        admin: { url: 'http://multiadmin:18000' },
-      },
-    },
-  };
-}
-
-/** In attach mode: its pods are made by the test. */
-function aShard(name: string): object {
-  return {
-    apiVersion: 'millrace.dev/v1alpha1',
-    kind: 'Shard',
-    metadata: { name },
-    spec: {
-      databaseRef: { name: 'orders' },
-      pools: [{ name: 'main', cells: ['zone-a'], replicasPerCell: 1, storage: { size: '1Gi' } }],
-    },
-  };
-}
 
 function aPod(name: string, shard: string): object {
   return {

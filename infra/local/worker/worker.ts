@@ -17,6 +17,8 @@ export interface WorkerOptions {
   readonly concurrency: number;
   readonly timeoutMs: number;
   readonly initTimeoutMs: number;
+  /** How long one request to the queue may take, in milliseconds; then it counts as not answered. Default 10 000. */
+  readonly requestTimeoutMs?: number;
   /** The functions' environment. */
   readonly environment: Readonly<Record<string, string>>;
   readonly log: Logger;
@@ -29,12 +31,24 @@ export interface LocalWorker {
   stop(): Promise<void>;
 }
 
+/** How long connecting may take, in milliseconds. The queue is on this machine. */
+const connectionTimeoutMs = 3_000;
+
+/** A receive waits for a second, so that a queue which takes ten times as long does not answer. */
+const defaultRequestTimeoutMs = 10_000;
+
 /** Runs the steps' Lambda handlers against the embedded queue, with the semantics of Lambda's SQS event source. */
 export function startWorker(options: WorkerOptions): LocalWorker {
   const stopping = new AbortController();
   const client = new SQSClient({
     endpoint: options.endpoint,
     region: options.region,
+    requestHandler: {
+      connectionTimeout: connectionTimeoutMs,
+      requestTimeout: options.requestTimeoutMs ?? defaultRequestTimeoutMs,
+      // Without it a receive that takes longer is only warned of, and one that hangs would hold up a stop for ever.
+      throwOnRequestTimeout: true,
+    },
     useQueueUrlAsEndpoint: false,
     // The emulator checks none, and without them the SDK would look for real ones on this machine.
     credentials: { accessKeyId: 'local', secretAccessKey: 'local' },

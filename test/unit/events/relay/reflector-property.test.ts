@@ -123,23 +123,24 @@ test.each(['served', 'refused', 'ignored'] as const)(
         const ports = { connection: server, timers, random: () => 0.5 };
         const resource = { kind: 'Shard', isMetadataOnly: false } as const;
         const reflector = new Reflector(resource, ports, known, () => {});
-        const running = reflector.run(stopping.signal);
+        const play = async () => {
+          for (const operation of operations) {
+            await apply(operation, server, timers);
+          }
+          server.refusals.length = 0;
+          server.releaseLists();
+          for (let second = 0; second < 90; second += 1) {
+            await timers.pass(1_000);
+          }
+          stopping.abort();
+        };
 
-        for (const operation of operations) {
-          await apply(operation, server, timers);
-        }
-        server.refusals.length = 0;
-        server.releaseLists();
-        for (let second = 0; second < 90; second += 1) {
-          await timers.pass(1_000);
-        }
+        await Promise.all([reflector.run(stopping.signal), play()]);
 
         const expected = [...server.objects.values()].map(
           ({ metadata }) => [metadata.name, `${metadata.uid}@${metadata.resourceVersion}`] as const,
         );
         expect(known.texts).toEqual(new Map(expected));
-        stopping.abort();
-        await running;
       }),
       { numRuns: 300 },
     );

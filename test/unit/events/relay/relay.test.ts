@@ -274,6 +274,8 @@ class Cluster {
   readonly owed = new Map<string, number>();
   /** What nobody could tell it, because the watch was cut. */
   readonly #unseen = new Set<string>();
+  /** The pods as the relay was last told of them. */
+  readonly #told = new Map<string, WatchedObject>();
   /** The uids of the shards that the relay was ever told of. */
   readonly #seen = new Set<string>();
 
@@ -321,18 +323,20 @@ class Cluster {
         ? aPod(name, shardName)
         : written(pod, { labels: { 'millrace.dev/shard': shardName } });
     this.pods.set(name, changed);
-    for (const owner of new Set([shardName, pod?.metadata.labels?.['millrace.dev/shard'] ?? ''])) {
-      const shard = this.shards.get(owner);
-      if (shard !== undefined) {
-        this.#owe(shard, ['drain-step', 'pool-pods']);
-      }
-    }
-    this.#tell(() => this.#sink('Pod').changed(changed));
+    this.#tell(() => {
+      this.#oweOwners(changed);
+      this.#sink('Pod').changed(changed);
+    });
   }
 
   /** The watch is back: everything is listed anew, in an order of no meaning. */
   relist(): void {
     this.isCut = false;
+    for (const pod of this.pods.values()) {
+      if (pod !== this.#told.get(pod.metadata.name)) {
+        this.#oweOwners(pod);
+      }
+    }
     listAll(this.#sink('Pod'), [...this.pods.values()]);
     listAll(this.#sink('Shard'), [...this.shards.values()]);
     for (const key of this.#unseen) {
@@ -342,6 +346,20 @@ class Cluster {
     for (const { metadata } of this.shards.values()) {
       this.#seen.add(metadata.uid);
     }
+  }
+
+  /** Shards it was in since the relay was last told, and has left again, no relay can ever know. */
+  #oweOwners(pod: WatchedObject): void {
+    const owners = [this.#told.get(pod.metadata.name), pod].map(
+      (each) => each?.metadata.labels?.['millrace.dev/shard'] ?? '',
+    );
+    for (const owner of new Set(owners)) {
+      const shard = this.shards.get(owner);
+      if (shard !== undefined) {
+        this.#owe(shard, ['drain-step', 'pool-pods']);
+      }
+    }
+    this.#told.set(pod.metadata.name, pod);
   }
 
   #owe(shard: WatchedObject, steps: string[]): void {

@@ -97,10 +97,12 @@ describe('a supervised child', { timeout: 30_000 }, () => {
 
     first.signal('SIGKILL');
     await starting.promise;
-    const stopping = stopped.stop(5_000);
-    const late = await startIdle();
-    started.resolve(late);
-    await stopping;
+    const startLate = async () => {
+      const idle = await startIdle();
+      started.resolve(idle);
+      return idle;
+    };
+    const [, late] = await Promise.all([stopped.stop(5_000), startLate()]);
 
     expect(isAlive(late.pid)).toBe(false);
   });

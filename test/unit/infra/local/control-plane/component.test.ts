@@ -82,12 +82,17 @@ describe('a component', () => {
     const before = component.pid;
     isReady = false;
 
-    const refused = expect(component.restart()).rejects.toThrow(/^the player (ended|was stopped)/);
-    await vi.waitUntil(() => isTime(component.pid, before), { interval: 1 });
-    await component.stop();
+    const stopInTime = async () => {
+      await vi.waitUntil(() => isTime(component.pid, before), { interval: 1 });
+      await component.stop();
+      expect(() => process.kill(component.pid, 0)).toThrow('ESRCH');
+    };
 
-    expect(() => process.kill(component.pid, 0)).toThrow('ESRCH');
-    await refused;
+    await Promise.all([
+      expect(component.restart()).rejects.toThrow(/^the player (ended|was stopped)/),
+      stopInTime(),
+    ]);
+
     expect(() => process.kill(component.pid, 0)).toThrow('ESRCH');
   });
 

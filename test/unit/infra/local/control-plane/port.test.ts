@@ -55,8 +55,10 @@ describe('a port', () => {
       throw otherDeath;
     });
 
-    await expect(lost).rejects.toBe(portTaken);
-    await expect(failed).rejects.toBe(otherDeath);
+    await Promise.all([
+      expect(lost).rejects.toBe(portTaken),
+      expect(failed).rejects.toBe(otherDeath),
+    ]);
     expect(attempts).toEqual({ lost: 5, failed: 1 });
   });
 });

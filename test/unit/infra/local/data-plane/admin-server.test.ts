@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AdminServer } from '#infra/local/data-plane/admin-server.ts';
-import type { AdminRequest } from '#infra/local/data-plane/state.ts';
+import type { AdminReply, AdminRequest } from '#infra/local/data-plane/state.ts';
 
 let admin: AdminServer;
 let url: string;
@@ -21,16 +21,18 @@ afterEach(() => {
   admin.server.close();
 });
 
+async function replyToNext(reply: AdminReply): Promise<AdminRequest> {
+  const request = await asked.promise;
+  admin.reply(request.id, reply);
+  return request;
+}
+
 describe('the admin server', () => {
   test('hands on method, path, parameters and body, and the answer back', async () => {
-    const answering = fetch(`${url}/api/v1/poolers?cells=a&cells=b`, {
-      method: 'POST',
-      body: '{"reason":"x"}',
-    });
-
-    const request = await asked.promise;
-    admin.reply(request.id, { status: 404, body: { code: 5 } });
-    const answer = await answering;
+    const [answer, request] = await Promise.all([
+      fetch(`${url}/api/v1/poolers?cells=a&cells=b`, { method: 'POST', body: '{"reason":"x"}' }),
+      replyToNext({ status: 404, body: { code: 5 } }),
+    ]);
 
     expect(request).toMatchObject({
       method: 'POST',
@@ -43,18 +45,17 @@ describe('the admin server', () => {
   });
 
   test('resets the connection where the core says so', async () => {
-    const answering = fetch(url);
-
-    admin.drop((await asked.promise).id);
-
-    await expect(answering).rejects.toThrow('fetch failed');
+    await Promise.all([
+      expect(fetch(url)).rejects.toThrow('fetch failed'),
+      asked.promise.then(({ id }) => admin.drop(id)),
+    ]);
   });
 
   test('sends a text as text', async () => {
-    const answering = fetch(url);
-
-    admin.reply((await asked.promise).id, { status: 404, body: '404 page not found\n' });
-    const answer = await answering;
+    const [answer] = await Promise.all([
+      fetch(url),
+      replyToNext({ status: 404, body: '404 page not found\n' }),
+    ]);
 
     expect(answer.headers.get('content-type')).toBe('text/plain');
     expect(await answer.text()).toBe('404 page not found\n');
@@ -62,11 +63,11 @@ describe('the admin server', () => {
 
   test('forgets a caller who has gone', async () => {
     const caller = new AbortController();
-    const answering = fetch(url, { signal: caller.signal });
-    const { id } = await asked.promise;
 
-    caller.abort();
-    await expect(answering).rejects.toThrow(/abort/);
+    const [, { id }] = await Promise.all([
+      expect(fetch(url, { signal: caller.signal })).rejects.toThrow(/abort/),
+      asked.promise.finally(() => caller.abort()),
+    ]);
 
     expect(() => admin.reply(id, { status: 200, body: {} })).not.toThrow();
   });

@@ -80,9 +80,7 @@ async function follow(lists: number): Promise<string[]> {
     },
     { signal: closing.signal, log: silence },
   );
-  await enough.promise;
-  closing.abort();
-  await following;
+  await Promise.all([following, enough.promise.then(() => closing.abort())]);
   return heard;
 }
 

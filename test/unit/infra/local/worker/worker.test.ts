@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { launch } from '#infra/local/child/launch.ts';
@@ -21,8 +24,8 @@ async function aQueue(visibilitySeconds: number): Promise<QueueUnderTest> {
 }
 
 function aWorker(
-  queue: QueueUnderTest,
-  options: { timeoutMs?: number; handler?: string } = {},
+  queue: Pick<QueueUnderTest, 'url'>,
+  options: { timeoutMs?: number; handler?: string; requestTimeoutMs?: number } = {},
 ): { worker: LocalWorker; lines: LineLog; log: LineLog } {
   const lines = new LineLog();
   const log = new LineLog();
@@ -39,6 +42,9 @@ function aWorker(
     concurrency: 1,
     timeoutMs: options.timeoutMs ?? 20_000,
     initTimeoutMs: 20_000,
+    ...(options.requestTimeoutMs === undefined
+      ? {}
+      : { requestTimeoutMs: options.requestTimeoutMs }),
     environment: { GREETING: 'hello', MILLRACE_QUEUE_ENDPOINT: queue.url },
     log: createLogger('debug', {}, { write: log.add }),
     onLine: lines.add,
@@ -181,6 +187,23 @@ describe('the local worker', { timeout: 60_000 }, () => {
     expect(await queue.counts()).toEqual({ visible: 0, hidden: 1 });
   });
 
+  test('a queue that takes a request and never answers is unreachable, and holds up no stop', async () => {
+    const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    cleanUp.push(async () => {
+      silent.closeAllConnections();
+      silent.close();
+      await once(silent, 'close');
+    });
+    const { port } = silent.address() as AddressInfo;
+    const { worker, log } = aWorker({ url: `http://127.0.0.1:${port}` }, { requestTimeoutMs: 300 });
+
+    const [failure] = await log.until({ msg: 'queue unreachable' });
+    await worker.stop();
+
+    expect(failure?.['why']).toMatch(/timed out|timeout|300/i);
+  });
+
   test('F30, P3: a poison message ends in the dead-letter queue after 5 receives while others flow', async () => {
     const queue = await aQueue(60);
     const { lines } = aWorker(queue);
@@ -224,9 +247,7 @@ describe('the local worker', { timeout: 60_000 }, () => {
 
     await queue.send('hang');
     await lines.until({ line: 'saw' });
-    const stopping = worker.stop();
-    await queue.send('ok');
-    await stopping;
+    await Promise.all([worker.stop(), queue.send('ok')]);
 
     expect(log.where({ msg: 'invocation failed' })).toHaveLength(1);
     expect(await queue.counts()).toEqual({ visible: 1, hidden: 1 });
