@@ -9,7 +9,7 @@ import {
 } from '#shared/kernel/instant.ts';
 import { compareRules } from '#shared/topology/topology.ts';
 import { idText, openProposal, primaryOf, quorumWithout, readyStandby } from './gates.ts';
-import { claimsLeftBehind, hasFailed, whoShouldLeave } from './leaving.ts';
+import { claimsLeftBehind, hasFailed, mayHaveLeavers, whoShouldLeave } from './leaving.ts';
 import {
   type DrainDecision,
   advance,
@@ -54,6 +54,19 @@ export function cancelled(snapshot: DrainSnapshot, now: Instant): DrainDecision 
     return undefined;
   }
   return takeBack(snapshot, now, 'DrainCancelled', `${subjectOf(leaver)} stays: ${why}`);
+}
+
+/** Only a claim leaves, which no member ever waits for. */
+export function membersFirst(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  return isClaimOnly(leaver) && mayHaveLeavers(snapshot)
+    ? takeBack(
+        snapshot,
+        now,
+        'DrainCancelled',
+        `${subjectOf(leaver)} stays until the members that have to leave have left`,
+      )
+    : undefined;
 }
 
 /** Only a claim leaves, and it is no longer one that nobody needs; or its member turns out to live. */
@@ -225,7 +238,7 @@ export function failedMemberFirst(
         snapshot,
         now,
         'FailedMemberFirst',
-        `${subjectOf(leaver)} stays until ${failed.member.pod}, which has failed, is replaced`,
+        `${leaver.pod} stays until ${failed.member.pod}, which has failed, is replaced`,
       );
 }
 

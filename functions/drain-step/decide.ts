@@ -24,6 +24,7 @@ import {
   failedMemberFirst,
   handedOver,
   forcedByPerson,
+  membersFirst,
   startDraining,
   switchOver,
   waitForPrimary,
@@ -91,6 +92,7 @@ export const beforeAnyone: readonly DrainCheck[] = [
 /** A member is picked; everything can still be taken back. */
 export const beforeNoReturn: readonly DrainCheck[] = [
   cancelled,
+  membersFirst,
   claimWanted,
   handedOver,
   forcedByPerson,

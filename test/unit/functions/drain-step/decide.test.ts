@@ -77,6 +77,7 @@ test('the tables are read in this order', () => {
     ],
     [
       'cancelled',
+      'membersFirst',
       'claimWanted',
       'handedOver',
       'forcedByPerson',

@@ -238,15 +238,27 @@ describe('the drain of a claim', () => {
     });
   });
 
-  test('gives its place to a member that has failed', () => {
-    const drain = leaving('requested')
-      .withMember('orders-1', { hasEnded: true, isReady: false })
-      .withStatus('orders-1', null);
+  test.each([
+    [
+      'has failed, although nobody leads',
+      (drain: DrainBuilder) =>
+        drain
+          .withMember('orders-0', { hasEnded: true, isReady: false })
+          .withStatus('orders-0', null),
+    ],
+    ['was asked to go', (drain: DrainBuilder) => drain.requested('orders-1')],
+    ['is one too many', (drain: DrainBuilder) => drain.wanting(1)],
+    ['is one too many and lives on it', (drain: DrainBuilder) => withMemberOnClaim(drain)],
+  ])('gives its place to a member that %s', (_what, change) => {
+    for (const state of ['requested', 'draining', 'acknowledged'] as const) {
+      const decision = look(change(leaving(state)));
 
-    expect(look(drain)).toMatchObject({
-      reason: 'FailedMemberFirst',
-      message: `${subject} stays until orders-1, which has failed, is replaced`,
-    });
+      expect(decision).toMatchObject({
+        reason: 'DrainCancelled',
+        message: `${subject} stays until the members that have to leave have left`,
+      });
+      expect(nextRecord(decision)).toBeNull();
+    }
   });
 
   test('is forced by the uid that its record names', () => {
@@ -290,7 +302,6 @@ describe.each(['requested', 'draining', 'acknowledged'] as const)(
         'a pod uses it again',
         (drain: DrainBuilder) => drain.with({ claimsInUse: present(['data-orders-2']) }),
       ],
-      ['a pod uses it again', (drain: DrainBuilder) => withMemberOnClaim(drain)],
     ])('because %s', (why, change) => {
       const decision = look(change(leaving(state)));
 

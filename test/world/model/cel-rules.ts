@@ -1,0 +1,132 @@
+import { durationSeconds, durationPattern } from '#shared/api/duration.ts';
+import type { JsonValue } from '#shared/kube/json.ts';
+import { isList, isObject, isSame, objectAt, textAt } from './json-data.ts';
+
+/** What a rule says, of the value and of the one before it. */
+type Rule = (self: JsonValue, oldSelf: JsonValue) => boolean;
+
+/**
+ * Every rule of the definitions in this language, by its text. A rule that is new or changed has none and throws where it
+ * is first met, so that the model never admits what the real server refuses.
+ */
+const rules: { readonly [text: string]: Rule } = {
+  'self == oldSelf': isSame,
+  "self == 'default'": (self) => self === 'default',
+  "self == '0-inf'": (self) => self === '0-inf',
+  'self >= 1 && self <= 32': (self) => typeof self === 'number' && self >= 1 && self <= 32,
+  'oldSelf.all(old, old in self)': (self, oldSelf) =>
+    items(oldSelf).every((old) => items(self).includes(old)),
+  'oldSelf.all(old, self.exists(pool, pool.name == old.name))': (self, oldSelf) =>
+    items(oldSelf).every((old) => items(self).some((pool) => nameOf(pool) === nameOf(old))),
+  'self.all(cell, self.exists_one(other, other == cell))': (self) =>
+    new Set(items(self)).size === items(self).length,
+  "self.all(volume, volume.name != 'data')": (self) =>
+    items(self).every((volume) => nameOf(volume) !== 'data'),
+  "self.all(key, !key.startsWith('millrace.dev/'))": (self) =>
+    keys(self).every((key) => !key.startsWith('millrace.dev/')),
+  "self.all(key, !key.matches('^([a-z]+[.])?millrace[.]dev/'))": (self) =>
+    keys(self).every((key) => !/^([a-z]+[.])?millrace[.]dev\//.test(key)),
+  'has(self.podTemplate) == has(oldSelf.podTemplate)': (self, oldSelf) =>
+    has(self, 'podTemplate') === has(oldSelf, 'podTemplate'),
+  '!has(self.podTemplate) || has(self.storage)': (self) =>
+    !has(self, 'podTemplate') || has(self, 'storage'),
+  '!has(self.nodeName)': (self) => !has(self, 'nodeName'),
+  '!has(self.hostname) && !has(self.subdomain)': (self) =>
+    !has(self, 'hostname') && !has(self, 'subdomain'),
+  "(!has(self.restartPolicy) || self.restartPolicy == 'Always') && !has(self.activeDeadlineSeconds)":
+    (self) =>
+      ['Always', undefined].includes(fieldOf(self, 'restartPolicy')) &&
+      !has(self, 'activeDeadlineSeconds'),
+  '!has(self.terminationGracePeriodSeconds) || self.terminationGracePeriodSeconds >= 1': (self) => {
+    const seconds = isObject(self) ? self['terminationGracePeriodSeconds'] : undefined;
+    return typeof seconds !== 'number' || seconds >= 1;
+  },
+  "isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))": isPositiveQuantity,
+  [`self.matches('${durationPattern}') && duration(self) >= duration('10s')`]: (self) =>
+    typeof self === 'string' &&
+    new RegExp(durationPattern).test(self) &&
+    durationSeconds(self) >= 10,
+  "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$')": (self) =>
+    /^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$/.test(
+      textAt(objectAt(isObject(self) ? self : undefined, 'metadata'), 'name') ?? '',
+    ),
+  "self.dataPlane.kind != 'multigres' || self.name == 'postgres'": (self) =>
+    textAt(objectAt(isObject(self) ? self : undefined, 'dataPlane'), 'kind') !== 'multigres' ||
+    nameOf(self) === 'postgres',
+  'has(self.endpoints) != has(self.service)': (self) =>
+    has(self, 'endpoints') !== has(self, 'service'),
+  'has(self.url) != has(self.service)': (self) => has(self, 'url') !== has(self, 'service'),
+  "!has(self.tlsSecret) || !has(self.endpoints) || self.endpoints.all(endpoint, endpoint.startsWith('https://'))":
+    (self) =>
+      !has(self, 'tlsSecret') ||
+      !isObject(self) ||
+      items(self['endpoints']).every((endpoint) => startsWith(endpoint, 'https://')),
+  "self.all(endpoint, endpoint.startsWith('https://')) || self.all(endpoint, endpoint.startsWith('http://'))":
+    (self) =>
+      items(self).every((endpoint) => startsWith(endpoint, 'https://')) ||
+      items(self).every((endpoint) => startsWith(endpoint, 'http://')),
+  "isURL(self) && self.matches('^https?://([-A-Za-z0-9.]+|[[][0-9A-Fa-f:]+[]]):[0-9]+$')": (self) =>
+    isUrl(self, /^https?:\/\/([-A-Za-z0-9.]+|[[][0-9A-Fa-f:]+[\]]):[0-9]+$/),
+  "isURL(self) && self.matches('^https?://[^/?#@]+(/[^?#]*)?$')": (self) =>
+    isUrl(self, /^https?:\/\/[^/?#@]+(\/[^?#]*)?$/),
+};
+
+const patterns = new Map<string, RegExp>();
+
+/**
+ * Whether a rule of a definition holds.
+ *
+ * @param oldSelf the value before, where the rule asks for it
+ * @throws where the rule is not known here
+ */
+export function ruleHolds(rule: string, self: JsonValue, oldSelf: JsonValue | undefined): boolean {
+  const known = rules[rule];
+  if (known !== undefined) {
+    return known(self, oldSelf ?? null);
+  }
+  // Patterns of names are the same in CEL's language and in this one.
+  const pattern = /^self\.matches\('([^']*)'\)$/.exec(rule)?.[1];
+  if (pattern === undefined) {
+    throw new Error(`the model does not know the rule ${rule}`);
+  }
+  const expression = patterns.get(pattern) ?? new RegExp(pattern);
+  patterns.set(pattern, expression);
+  return typeof self === 'string' && expression.test(self);
+}
+
+function items(value: JsonValue | undefined): readonly JsonValue[] {
+  return isList(value) ? value : [];
+}
+
+function keys(value: JsonValue): readonly string[] {
+  return isObject(value) ? Object.keys(value) : [];
+}
+
+function has(value: JsonValue, field: string): boolean {
+  return isObject(value) && value[field] !== undefined;
+}
+
+function fieldOf(value: JsonValue, field: string): string | undefined {
+  return isObject(value) ? textAt(value, field) : undefined;
+}
+
+function nameOf(value: JsonValue): string | undefined {
+  return fieldOf(value, 'name');
+}
+
+function startsWith(value: JsonValue, start: string): boolean {
+  return typeof value === 'string' && value.startsWith(start);
+}
+
+function isUrl(value: JsonValue, pattern: RegExp): boolean {
+  return typeof value === 'string' && pattern.test(value) && URL.canParse(value);
+}
+
+/** Kubernetes quantities: a decimal number with a suffix or an exponent (resource.ParseQuantity). */
+function isPositiveQuantity(value: JsonValue): boolean {
+  const number =
+    typeof value === 'string'
+      ? /^\+?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/.exec(value)?.[1]
+      : undefined;
+  return number !== undefined && Number(number) > 0;
+}

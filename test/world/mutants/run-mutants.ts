@@ -1,0 +1,71 @@
+import { availableParallelism } from 'node:os';
+import { Command, InvalidArgumentError } from 'commander';
+import { describeError } from '#shared/kernel/errors.ts';
+import { catalogue } from './catalogue.ts';
+import { type Mutant, mutantOf } from './mutant.ts';
+import { jsonReport, outcomeLine, summary } from './report.ts';
+import { huntAll } from './hunt-all.ts';
+
+interface Options {
+  readonly jobs: number;
+  readonly limitSeconds: number;
+  readonly json?: true;
+}
+
+const program = new Command('mutants')
+  .description('Takes the guards off one at a time, and shows that the verification notices each.')
+  .argument('[id...]', 'mutants of the catalogue; all when none is named')
+  .option('--jobs <number>', 'mutants at a time', positiveNumber, availableParallelism())
+  .option('--limit-seconds <number>', 'how long one may take', positiveNumber, 900)
+  .option('--json', 'end with one line of JSON')
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
+  .addHelpText(
+    'after',
+    `
+Exit code 0 when each was killed, 1 when one was not, 2 when nothing could be shown.
+
+Example:
+  node test/world/mutants/run-mutants.ts drain-settle-zero kube-delete-unguarded`,
+  );
+
+function positiveNumber(text: string): number {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 1) {
+    throw new InvalidArgumentError('it is no whole number above zero');
+  }
+  return number;
+}
+
+/** @returns the exit code */
+async function run(ids: readonly string[], options: Options): Promise<number> {
+  const tell = (line: string): void => void process.stdout.write(`${line}\n`);
+  let mutants: readonly Mutant[];
+  try {
+    mutants = ids.length === 0 ? catalogue : ids.map((id) => mutantOf(catalogue, id));
+  } catch (error) {
+    process.stderr.write(`mutants: ${describeError(error)}\n`);
+    return 2;
+  }
+  process.stderr.write('mutants: first the product as it is, which must pass\n');
+  const hunt = await huntAll(mutants, {
+    jobs: options.jobs,
+    verification: {
+      entry: new URL('../verify.ts', import.meta.url),
+      // One thread each: the processors are shared by the mutants.
+      words: ['--hunt', '--json', '--jobs', '1'],
+      limitMs: options.limitSeconds * 1000,
+    },
+    onOutcome: (outcome, count) => tell(outcomeLine(outcome, count)),
+  });
+  tell(summary(hunt));
+  if (options.json === true) {
+    tell(jsonReport(hunt));
+  }
+  if (hunt.kind === 'unfounded') {
+    return 2;
+  }
+  return hunt.outcomes.every(({ trial }) => trial.verdict.kind === 'killed') ? 0 : 1;
+}
+
+program.parse();
+process.exitCode = await run(program.args, program.opts<Options>());

@@ -1,0 +1,654 @@
+import { drainMirror, recordAnnotation, releasedClaim } from '#shared/api/annotations.ts';
+import { type LeavingRecord, readDrainRecord } from '#shared/api/drain-record.ts';
+import { cellLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
+import { stepNames } from '#shared/api/steps.ts';
+import { type Instant, parseInstant, secondsBetween } from '#shared/kernel/instant.ts';
+import type { KubeObject } from '#shared/kube/resources.ts';
+import { isSamePooler } from '#shared/topology/topology.ts';
+import type { Commit, StoredObject } from '#test/world/model/api-server.ts';
+import type { Truth } from '#test/world/run/truth.ts';
+import {
+  type InFlight,
+  type Operation,
+  type Seen,
+  type Witness,
+  type World,
+  type Write,
+  nameOf,
+} from '#test/world/run/world.ts';
+import type { Tally } from './tally.ts';
+
+/** Writes of ours to one object name over a run. */
+export interface ObjectWrites {
+  readonly creates: number;
+  readonly updates: number;
+  readonly deletes: number;
+}
+
+interface Switchover {
+  readonly record: string;
+  readonly rule: string;
+  readonly at: Instant;
+}
+
+/**
+ * Checks the invariants of one world at every write and at the end of every handler, against what is really so in the
+ * models. It throws a Violation at the first that does not hold.
+ */
+export class Oracles implements Witness {
+  readonly #tally: Tally;
+  #writes = new Map<string, ObjectWrites>();
+  /** Replicas wanted per pool, by the generation of the spec that says so. */
+  #desired = new Map<string, number>();
+  #switchovers: readonly Switchover[] = [];
+  /** Somebody beside us removed a pod or a claim: what counted members before may be wrong now. */
+  #isMeddledWith = false;
+  /** Somebody without any right to changed a record: what it remembered of switchovers may be lost. */
+  #isTampered = false;
+  /** Handlers that read a record which somebody without any right to then changed: what they do next nothing fences. */
+  #misled: readonly number[] = [];
+  /** Clocks of handlers differ: waits that a clock measures may be short. */
+  #isSkewed = false;
+
+  constructor(tally: Tally) {
+    this.#tally = tally;
+  }
+
+  fork(): Oracles {
+    const copy = new Oracles(this.#tally);
+    copy.#writes = new Map(this.#writes);
+    copy.#desired = new Map(this.#desired);
+    copy.#switchovers = this.#switchovers;
+    copy.#isMeddledWith = this.#isMeddledWith;
+    copy.#isSkewed = this.#isSkewed;
+    copy.#misled = this.#misled;
+    copy.#isTampered = this.#isTampered;
+    return copy;
+  }
+
+  startCounting(): void {
+    this.#writes.clear();
+  }
+
+  /** Writes of ours by object: `Pod orders-0`. */
+  get writes(): ReadonlyMap<string, ObjectWrites> {
+    return this.#writes;
+  }
+
+  /** Everything of the past that a later verdict depends on, for telling states apart. */
+  get remembered(): {
+    readonly switchovers: readonly object[];
+    readonly misled: readonly number[];
+    readonly isLenient: boolean;
+  } {
+    return {
+      switchovers: this.#switchovers,
+      misled: this.#misled,
+      isLenient: this.#isMeddledWith,
+    };
+  }
+
+  told(): void {
+    // Nothing here is decided by words.
+  }
+
+  wrote(write: Write, world: World): void {
+    const { actor, commit } = write;
+    this.#isSkewed ||= world.skewMs !== 0;
+    this.#rememberDesired(commit);
+    if (actor.kind !== 'handler') {
+      const isRemoval = commit.after === null || isGoing(commit);
+      this.#isMeddledWith ||=
+        actor.kind === 'person' &&
+        isRemoval &&
+        (commit.kind === 'Pod' || commit.kind === 'PersistentVolumeClaim');
+      if (actor.kind === 'person' && recordsIn(commit.before) !== recordsIn(commit.after)) {
+        this.#isTampered = true;
+        this.#misled = [...this.#misled, ...world.inFlight.map(({ id }) => id)];
+      }
+      return;
+    }
+    const by = actor.handler;
+    this.#count(commit);
+    this.#checkIdentity(by, commit);
+    this.#checkOneDestructive(by);
+    if (commit.kind === 'Shard') {
+      this.#checkRecordMove(by, commit, world);
+    }
+    if (isGoing(commit) || (commit.before !== null && commit.after === null)) {
+      this.#checkRemoval(by, write, world);
+    }
+    if (commit.kind === 'Pod' && commit.before === null && commit.after !== null) {
+      this.#checkNewPod(by, commit.after, world);
+    }
+  }
+
+  sent(operation: Operation, world: World): void {
+    const { by, call } = operation;
+    const current = world.inFlight.find(({ id }) => id === by.id) ?? by;
+    this.#checkOneDestructive(current);
+    const look = lookOf(current);
+    const record = drainRecordIn(world, by);
+    if (this.#misled.includes(by.id)) {
+      return;
+    }
+    this.#tally.check(
+      'D12',
+      record !== 'unreadable',
+      () => `${nameOf(by)} sends ${call.name} under a record that cannot be read`,
+    );
+    if (call.name === 'retire') {
+      const range = look.findIndex(({ call: seen }) => seen.name === 'range');
+      const pods = look.findIndex(({ call: seen }) => seen.name === 'list Pod');
+      this.#tally.check(
+        'X6',
+        range !== -1 && pods > range,
+        () => `${nameOf(by)} compares a token that it read after the pods`,
+      );
+      return;
+    }
+    this.#checkSwitchover(operation, record, world);
+  }
+
+  ended(by: InFlight): void {
+    const { ending, questions } = by.handler;
+    this.#tally.check(
+      'P6',
+      questions.length === 0,
+      () => `${nameOf(by)} ended and left ${questions.length} requests open`,
+    );
+    const known = new Set(by.received.map(({ messageId }) => messageId));
+    // P5: all a handler can ask for is the cluster and the visibility of the messages it was given.
+    this.#tally.count('P5');
+    this.#tally.check(
+      'P4',
+      ending?.kind === 'returned' &&
+        ending.response.batchItemFailures.every(({ itemIdentifier }) => known.has(itemIdentifier)),
+      () =>
+        ending?.kind === 'threw'
+          ? `${nameOf(by)} threw ${String(ending.error)}`
+          : `${nameOf(by)} reports failures of messages it was not given`,
+    );
+  }
+
+  /** D7, D8, D11, S4, S6, P3: nothing of ours is left half done, however the run went. */
+  atEnd(world: World): void {
+    const pods = world.api.list('Pod');
+    for (const { metadata } of pods) {
+      this.#tally.check(
+        'D11',
+        metadata.deletionTimestamp === undefined,
+        () => `${metadata.name} is still going when all is at rest`,
+      );
+      const mirror = metadata.annotations?.[drainMirror];
+      this.#tally.check(
+        'D7',
+        mirror === undefined || this.#isTampered,
+        () => `${metadata.name} stays and is still marked as ${mirror}`,
+      );
+    }
+    for (const shard of world.api.list('Shard')) {
+      this.#checkClaimsAtEnd(shard, world);
+    }
+    for (const [step, queue] of world.queues) {
+      for (const { body } of queue.deadLetters(world.now)) {
+        this.#tally.check(
+          'P3',
+          !body.includes('"specversion"'),
+          () => `a hint of ${step} is in its dead-letter queue: ${body}`,
+        );
+      }
+    }
+    if (this.#isTampered) {
+      this.#tally.count('D8');
+    }
+  }
+
+  #checkClaimsAtEnd({ metadata, spec }: KubeObject<'Shard'>, world: World): void {
+    const claims = world.api
+      .list('PersistentVolumeClaim')
+      .filter(({ metadata: { labels } }) => labels?.[shardLabel] === metadata.name);
+    const mounted = new Set(world.api.list('Pod').flatMap((pod) => claimsOf(pod)));
+    for (const name of mounted) {
+      this.#tally.check(
+        'S6',
+        claims.some((claim) => claim.metadata.name === name),
+        () => `the claim ${name} of a member that stays is gone`,
+      );
+    }
+    for (const pool of spec.pools.filter(({ pvcPolicy }) => pvcPolicy.whenScaled === 'Delete')) {
+      const left = claims.filter(
+        ({ metadata: { name, labels, annotations } }) =>
+          labels?.[poolLabel] === pool.name &&
+          !mounted.has(name) &&
+          // Kept on purpose: under another policy, or because its member was forced out.
+          annotations?.[releasedClaim] === undefined,
+      );
+      this.#tally.check(
+        'S4',
+        left.length === 0,
+        () => `surplus claims are left: ${left.map(({ metadata: { name } }) => name).join(', ')}`,
+      );
+    }
+  }
+
+  #count({ kind, name, before, after }: Commit): void {
+    const key = `${kind} ${name}`;
+    const { creates, updates, deletes } = this.#writes.get(key) ?? noWrites;
+    const isDelete = after === null || (before !== null && isGoingFrom(before, after));
+    this.#writes.set(key, {
+      creates: creates + (before === null ? 1 : 0),
+      deletes: deletes + (isDelete ? 1 : 0),
+      updates: updates + (before !== null && !isDelete ? 1 : 0),
+    });
+  }
+
+  #rememberDesired({ kind, after }: Commit): void {
+    if (kind === 'Shard' && after !== null) {
+      const shard = after as object as KubeObject<'Shard'>;
+      for (const pool of shard.spec.pools) {
+        const key = `${shard.metadata.uid}/${shard.metadata.generation ?? 0}/${pool.name}`;
+        this.#desired.set(key, pool.replicasPerCell);
+      }
+    }
+  }
+
+  /** X1: nobody writes an object of another uid than the ones it was told of. */
+  #checkIdentity(by: InFlight, { kind, name, before }: Commit): void {
+    if (before !== null) {
+      const { uid } = before.metadata;
+      const isKnown = by.seen.some(({ body }) => uidsIn(body).includes(uid));
+      this.#tally.check(
+        'X1',
+        isKnown,
+        () => `${nameOf(by)} writes ${kind} ${name} of uid ${uid}, which it has never read`,
+      );
+    }
+  }
+
+  #checkOneDestructive(by: InFlight): void {
+    this.#tally.check(
+      'X4',
+      by.destructive <= 1,
+      () => `${nameOf(by)} did ${by.destructive} things that cannot be taken back`,
+    );
+  }
+
+  #checkRecordMove(by: InFlight, { before, after }: Commit, world: World): void {
+    const key = recordAnnotation(by.step);
+    const old = before?.metadata.annotations?.[key];
+    const next = after?.metadata.annotations?.[key];
+    if (old === next || before === null || after === null) {
+      return;
+    }
+    const read = lastTarget(by);
+    this.#tally.check(
+      'X2',
+      read?.uid === before.metadata.uid &&
+        read.generation === before.metadata.generation &&
+        read.annotations?.[key] === old,
+      () => `${nameOf(by)} moves a record that is not as it read it`,
+    );
+    const look = lookOf(by);
+    this.#tally.check(
+      'X6',
+      look[0]?.call.name === 'get Shard',
+      () => `${nameOf(by)} read its evidence before the record it compares`,
+    );
+    if (by.step === 'drain-step') {
+      this.#checkDrainMove(by, before, after, world);
+    }
+  }
+
+  #checkDrainMove(by: InFlight, before: StoredObject, after: StoredObject, world: World): void {
+    const from = readDrainRecord(before.metadata);
+    const to = readDrainRecord(after.metadata);
+    if (from.kind === 'foreign') {
+      this.#tally.check(
+        'D9',
+        to.kind === 'none',
+        () => `${nameOf(by)} makes something of a record of uid ${from.uid}`,
+      );
+      return;
+    }
+    this.#tally.check(
+      'D12',
+      from.kind !== 'unreadable',
+      () => `${nameOf(by)} overwrites a record it cannot read`,
+    );
+    const old = from.kind === 'ours' && from.record.state !== 'choosing' ? from.record : null;
+    const next = to.kind === 'ours' && to.record.state !== 'choosing' ? to.record : null;
+    this.#tally.check(
+      'D2',
+      old === null || next === null || sameLeaver(old, next),
+      () => `${nameOf(by)} turns from ${old?.data.pod} to ${next?.data.pod} without an end between`,
+    );
+    const step = `${old?.state ?? 'none'} → ${next?.state ?? 'none'}`;
+    this.#tally.check('D1', drainPaths.has(step), () => `${nameOf(by)} moves ${step}`);
+    if (old === null && next !== null) {
+      this.#tally.check(
+        'S1',
+        from.kind === 'none' || from.kind === 'ours',
+        () => `${nameOf(by)} picks ${next.data.pod} beside another record`,
+      );
+    }
+    if (old?.state === 'draining' && next?.state === 'acknowledged' && !this.#isSkewed) {
+      const since = parseInstant(old.since) ?? world.now;
+      this.#tally.check(
+        'D4',
+        old.data.forced || secondsBetween(since, world.now) >= 5,
+        () => `${nameOf(by)} acknowledges ${old.data.pod} before its settle time`,
+      );
+    }
+    if (next?.state === 'finished' && old?.state !== 'finished') {
+      this.#checkGates(by, next);
+    }
+    if (old?.state === 'finished' && next === null) {
+      const pod = world.api.list('Pod').find(({ metadata }) => metadata.uid === old.data.podUid);
+      this.#tally.check(
+        'D11',
+        pod === undefined,
+        () => `${nameOf(by)} ends the drain of ${old.data.pod}, whose pod is still there`,
+      );
+    }
+  }
+
+  /** D4, D5, D6: what made the point of no return safe was true at an instant within the look that passed it. */
+  #checkGates(by: InFlight, { data }: LeavingRecord): void {
+    if (data.forced) {
+      this.#tally.count('D4');
+      return;
+    }
+    const truths = lookOf(by).flatMap(({ truth }) => truth ?? []);
+    const holds = (gate: (truth: Truth) => boolean): boolean => truths.some(gate);
+    const { pooler, pod } = data;
+    this.#tally.check(
+      'D4',
+      holds(
+        ({ leader, isProposalOpen }) =>
+          leader !== null && !isSamePooler(leader, pooler) && !isProposalOpen,
+      ),
+      () =>
+        `${nameOf(by)} lets ${pod} go, which leads or may come to lead: ${JSON.stringify(truths)}`,
+    );
+    this.#tally.check(
+      'D5',
+      holds(
+        ({ healthy, requiredCount }) =>
+          healthy.filter((id) => !isSamePooler(id, pooler)).length >= requiredCount,
+      ),
+      () => `${nameOf(by)} lets ${pod} go, and the others are no quorum: ${JSON.stringify(truths)}`,
+    );
+    const asked = this.#switchovers.filter(({ record }) => record.endsWith(`/${data.podUid}`));
+    for (const { rule } of asked) {
+      this.#tally.check(
+        'D6',
+        holds((truth) => ruleText(truth) !== rule),
+        () => `${nameOf(by)} lets ${pod} go under the rule ${rule} it was asked to give up`,
+      );
+    }
+  }
+
+  #checkRemoval(by: InFlight, { commit, request }: Write, world: World): void {
+    const { kind, name, before } = commit;
+    const record = drainRecordIn(world, by);
+    if (before === null || this.#misled.includes(by.id)) {
+      return;
+    }
+    const { uid } = before.metadata;
+    const preconditions = (request?.body as { preconditions?: { uid?: string } } | undefined)
+      ?.preconditions;
+    const text = shardOf(world, before)?.metadata.annotations?.[recordAnnotation(by.step)] ?? '';
+    this.#tally.check(
+      'X3',
+      preconditions?.uid === uid && text.includes(uid),
+      () =>
+        `${nameOf(by)} deletes ${kind} ${name} under no precondition or no record that names ${uid}`,
+    );
+    this.#tally.check(
+      'D12',
+      record !== 'unreadable',
+      () => `${nameOf(by)} deletes ${kind} ${name} under a record that cannot be read`,
+    );
+    if (record === 'unreadable' || record === undefined) {
+      return;
+    }
+    if (kind === 'Pod') {
+      this.#tally.check(
+        'D3',
+        record.state === 'finished' && record.data.podUid === uid,
+        () =>
+          `${nameOf(by)} deletes ${name} while its record is ${record.state} for ${record.data.pod}`,
+      );
+      this.#checkCount(by, record, before, world);
+    }
+    if (kind === 'PersistentVolumeClaim') {
+      this.#checkClaimRemoval(by, record, before, world);
+    }
+  }
+
+  #checkCount(by: InFlight, record: LeavingRecord, pod: StoredObject, world: World): void {
+    if (record.data.cause !== 'surplus' || this.#isMeddledWith) {
+      return;
+    }
+    const { labels = {} } = pod.metadata;
+    const staying = world.api
+      .list('Pod')
+      .filter(
+        ({ metadata }) =>
+          metadata.uid !== pod.metadata.uid &&
+          metadata.deletionTimestamp === undefined &&
+          metadata.labels?.[shardLabel] === labels[shardLabel] &&
+          metadata.labels?.[poolLabel] === labels[poolLabel] &&
+          metadata.labels?.[cellLabel] === labels[cellLabel],
+      );
+    const wanted = this.#desired.get(`${record.uid}/${record.generation}/${record.data.pool}`) ?? 0;
+    this.#tally.check(
+      'S2',
+      staying.length >= wanted,
+      () =>
+        `${nameOf(by)} deletes ${pod.metadata.name} as surplus and leaves ${staying.length} of ${wanted}`,
+    );
+  }
+
+  #checkClaimRemoval(
+    by: InFlight,
+    record: LeavingRecord,
+    { metadata }: StoredObject,
+    world: World,
+  ): void {
+    this.#tally.check(
+      'D13',
+      record.data.cause === 'surplus',
+      () => `${nameOf(by)} deletes a claim although the member leaves for ${record.data.cause}`,
+    );
+    const users = world.api
+      .list('Pod')
+      .filter((pod) =>
+        pod.spec?.volumes?.some(
+          ({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName === metadata.name,
+        ),
+      );
+    const pool = shardOf(world, { metadata })?.spec.pools.find(
+      ({ name }) => name === record.data.pool,
+    );
+    this.#tally.check(
+      'S3',
+      !record.data.forced &&
+        record.data.claimUid === metadata.uid &&
+        users.length === 0 &&
+        pool?.pvcPolicy.whenScaled === 'Delete',
+      () =>
+        `${nameOf(by)} deletes the claim ${metadata.name}: policy ${pool?.pvcPolicy.whenScaled}, mounted by ${users.length} pods`,
+    );
+  }
+
+  /** D13, S5: no pod at the index of an open drain, none on a claim that goes. */
+  #checkNewPod(by: InFlight, pod: StoredObject, world: World): void {
+    const shard = shardOf(world, pod);
+    const drain = shard === undefined ? undefined : readDrainRecord(shard.metadata);
+    const open =
+      drain?.kind === 'ours' && drain.record.state !== 'choosing' ? drain.record.data : undefined;
+    this.#tally.check(
+      'D13',
+      open?.pod !== pod.metadata.name,
+      () => `${nameOf(by)} makes ${pod.metadata.name}, whose drain is open`,
+    );
+    const { spec } = pod as object as KubeObject<'Pod'>;
+    for (const { persistentVolumeClaim } of spec?.volumes ?? []) {
+      const claim =
+        persistentVolumeClaim === undefined
+          ? undefined
+          : world.api.get(
+              'PersistentVolumeClaim',
+              pod.metadata.namespace,
+              persistentVolumeClaim.claimName,
+            );
+      if (persistentVolumeClaim !== undefined && !this.#isMeddledWith) {
+        this.#tally.check(
+          'S5',
+          claim !== undefined && claim.metadata.deletionTimestamp === undefined,
+          () => `${nameOf(by)} makes ${pod.metadata.name} on a claim that is gone or going`,
+        );
+      }
+    }
+  }
+
+  /** X9: once per intent and window, and only under a record that holds the intent. */
+  #checkSwitchover(
+    { by }: Operation,
+    record: LeavingRecord | 'unreadable' | undefined,
+    world: World,
+  ): void {
+    const intent = record === 'unreadable' ? undefined : record?.data.intent;
+    this.#tally.check(
+      'X9',
+      record !== undefined && intent !== undefined,
+      () => `${nameOf(by)} asks for a switchover that no record intends`,
+    );
+    if (record === undefined || record === 'unreadable' || intent === undefined) {
+      return;
+    }
+    const asked: Switchover = {
+      record: record.key,
+      rule: `${intent.rule.term}/${intent.rule.subterm}`,
+      at: world.now,
+    };
+    const again = this.#switchovers.find(
+      (before) =>
+        before.record === asked.record &&
+        before.rule === asked.rule &&
+        secondsBetween(before.at, asked.at) < switchoverWindowSeconds,
+    );
+    this.#tally.check(
+      'X9',
+      again === undefined || this.#isSkewed || this.#isTampered,
+      () => `${nameOf(by)} asks for the same switchover again within its window`,
+    );
+    const intended = parseInstant(intent.at);
+    this.#tally.check(
+      'X9',
+      this.#isSkewed ||
+        (intended !== undefined && secondsBetween(intended, world.now) <= sendWithinSeconds),
+      () => `${nameOf(by)} asks for a switchover after its send-by instant`,
+    );
+    this.#switchovers = [...this.#switchovers, asked];
+  }
+}
+
+/** The windows drain-step promises in its README. */
+const switchoverWindowSeconds = 75;
+const sendWithinSeconds = 10;
+
+const noWrites: ObjectWrites = { creates: 0, updates: 0, deletes: 0 };
+
+/** The declared graph of drain-step, the record of one leaver at a time. */
+const drainPaths: ReadonlySet<string> = new Set([
+  'none → none',
+  'none → requested',
+  'requested → requested',
+  'requested → draining',
+  'requested → none',
+  'draining → draining',
+  'draining → acknowledged',
+  'draining → none',
+  'acknowledged → acknowledged',
+  'acknowledged → finished',
+  'acknowledged → none',
+  'finished → finished',
+  'finished → requested',
+  'finished → none',
+]);
+
+function sameLeaver(one: LeavingRecord, other: LeavingRecord): boolean {
+  return one.data.podUid === other.data.podUid;
+}
+
+function isGoing({ before, after }: Commit): boolean {
+  return before !== null && after !== null && isGoingFrom(before, after);
+}
+
+function isGoingFrom(before: StoredObject, after: StoredObject): boolean {
+  return (
+    before.metadata.deletionTimestamp === undefined &&
+    after.metadata.deletionTimestamp !== undefined
+  );
+}
+
+/** Everything that steps have written down on an object, as one text. */
+function recordsIn(object: StoredObject | null): string {
+  return stepNames
+    .map((step) => object?.metadata.annotations?.[recordAnnotation(step)] ?? '')
+    .join('\n');
+}
+
+/** What a handler was told since it last read its target. */
+function lookOf({ seen }: InFlight): readonly Seen[] {
+  const begin = seen.findLastIndex(({ call }) => call.name === 'get Shard');
+  return seen.slice(Math.max(0, begin));
+}
+
+/** The target as the handler knows it: as it read it, or as its own last write left it. */
+function lastTarget({ seen }: InFlight): StoredObject['metadata'] | undefined {
+  const last = seen.findLast(({ call, status }) => call.kind === 'Shard' && status === 200);
+  return (last?.body as StoredObject | undefined)?.metadata;
+}
+
+function uidsIn(body: unknown): string[] {
+  const { metadata, items } = (body ?? {}) as {
+    metadata?: { uid?: string };
+    items?: { metadata: { uid: string } }[];
+  };
+  return [
+    ...(metadata?.uid === undefined ? [] : [metadata.uid]),
+    ...(items ?? []).map((item) => item.metadata.uid),
+  ];
+}
+
+/** The record of drain-step that is in force on the shard a handler is about. */
+function drainRecordIn(world: World, by: InFlight): LeavingRecord | 'unreadable' | undefined {
+  const name = by.seen.find(({ call }) => call.name === 'get Shard')?.call;
+  const shard = world.api.get('Shard', name?.namespace, name?.object ?? '');
+  const read = shard === undefined ? undefined : readDrainRecord(shard.metadata);
+  if (read?.kind === 'unreadable') {
+    return 'unreadable';
+  }
+  return read?.kind === 'ours' && read.record.state !== 'choosing' ? read.record : undefined;
+}
+
+function shardOf(
+  world: World,
+  { metadata }: Pick<StoredObject, 'metadata'>,
+): KubeObject<'Shard'> | undefined {
+  return world.api.get('Shard', metadata.namespace, metadata.labels?.[shardLabel] ?? '');
+}
+
+function claimsOf(pod: KubeObject<'Pod'>): readonly string[] {
+  return (pod.spec?.volumes ?? []).flatMap(
+    ({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? [],
+  );
+}
+
+function ruleText({ rule }: Truth): string {
+  return rule === null ? '' : `${rule.term}/${rule.subterm}`;
+}

@@ -1,0 +1,59 @@
+import type { PlanName } from './run/plans.ts';
+
+/** A run that once found a defect, and what was wrong. Kept for good, though questions may have moved since. */
+export type Regression = { readonly found: string } & (
+  | { readonly plan: PlanName }
+  | { readonly seed: number }
+);
+
+export const regressions: readonly Regression[] = [
+  {
+    found: 'a primary that was killed kept its claim for ever, and was never replaced',
+    plan: {
+      workload: 'the leader is asked to leave',
+      strikes: [{ at: 8, fault: 'F32 leader dies' }],
+    },
+  },
+  {
+    found: 'the same, struck while the new member starts',
+    plan: {
+      workload: 'the leader is asked to leave',
+      strikes: [{ at: 154, fault: 'F32 leader dies' }],
+    },
+  },
+  {
+    found: 'a leaver that waited for the quorum kept a failed member from being replaced',
+    plan: {
+      workload: 'the leader is asked to leave',
+      strikes: [{ at: 4, fault: 'F32 replica dies' }],
+    },
+  },
+  {
+    found: 'a drain past its deadline did not say how to go on',
+    plan: {
+      workload: 'the leader is asked to leave',
+      strikes: [{ at: 115, fault: 'F32 replica dies' }],
+    },
+  },
+  {
+    found: 'a surplus claim stayed when its pod was deleted from outside while it drained',
+    plan: {
+      workload: 'the leaver dies without a word',
+      strikes: [{ at: 35, fault: 'F17 pod deleted' }],
+    },
+  },
+  {
+    found: 'a surplus claim stayed when its drain gave way to a failed member',
+    plan: {
+      workload: 'the leaver dies without a word',
+      strikes: [{ at: 53, fault: 'F32 replica dies' }],
+    },
+  },
+  {
+    found: 'a surplus claim stayed when the record was reset after its pod was gone',
+    plan: {
+      workload: '3 to 2, claims deleted',
+      strikes: [{ at: 60, fault: 'F19 record of the future' }],
+    },
+  },
+];

@@ -1,0 +1,88 @@
+import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
+import type { Question } from './handler.ts';
+
+/** What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `delete Pod`, `range`, `switch`. */
+export interface Call {
+  readonly via: 'api' | 'topology' | 'admin' | 'queue';
+  readonly name: string;
+  readonly isEffect: boolean;
+  /** Of Kubernetes objects. */
+  readonly kind: ResourceKind | undefined;
+  readonly namespace: string | undefined;
+  /** The object, where the path names one. */
+  readonly object: string | undefined;
+  /** For the topology and the admin service: the path behind the service proxy. */
+  readonly path: string;
+}
+
+const proxied = /^\/api\/v1\/namespaces\/([^/]+)\/services\/(?:https:)?([^/:]+):\d+\/proxy(\/.*)$/;
+const resource =
+  /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+))?\/([a-z]+)(?:\/([^/]+))?(?:\/(status|binding))?$/;
+
+const kindOfPlural = new Map(
+  Object.entries(resourceTypes).map(([kind, { plural }]) => [plural, kind as ResourceKind]),
+);
+
+/** Which service of the world stands behind each Service name. */
+export const topologyService = 'topology';
+export const adminService = 'multiadmin';
+
+const known = new WeakMap<Question, Call>();
+
+/** Reads a handler's question. Throws for one that no handler has reason to ask. */
+export function callOf(question: Question): Call {
+  const call = known.get(question) ?? read(question);
+  known.set(question, call);
+  return call;
+}
+
+function read(question: Question): Call {
+  if (question.to === 'queue') {
+    return { ...nothing, via: 'queue', name: 'change visibility', isEffect: false };
+  }
+  const { method, path } = question.request;
+  const proxy = proxied.exec(path);
+  if (proxy !== null) {
+    const [, namespace, service, rest = ''] = proxy;
+    const via = service === adminService ? 'admin' : 'topology';
+    const isEffect = via === 'admin' ? method === 'POST' : rest.endsWith('/txn');
+    const name = via === 'admin' ? (isEffect ? 'switch' : 'status') : isEffect ? 'retire' : 'range';
+    return { ...nothing, via, name, isEffect, namespace, path: rest };
+  }
+  const found = resource.exec(path);
+  const kind = kindOfPlural.get(found?.[2] ?? '');
+  if (found === null || kind === undefined) {
+    throw new Error(`a handler asks for ${method} ${path}`);
+  }
+  const [, namespace, , object, part] = found;
+  const isEffect = method !== 'GET';
+  const name = nameOf(method, kind, object, part, question.request.contentType);
+  return { via: 'api', name, isEffect, kind, namespace, object, path: '' };
+}
+
+const nothing = { kind: undefined, namespace: undefined, object: undefined, path: '' } as const;
+
+function nameOf(
+  method: string,
+  kind: ResourceKind,
+  object: string | undefined,
+  part: string | undefined,
+  contentType: string | undefined,
+): string {
+  switch (method) {
+    case 'GET':
+      return `${object === undefined ? 'list' : 'get'} ${kind}`;
+    case 'POST':
+      return `create ${kind}`;
+    case 'DELETE':
+      return `delete ${kind}`;
+    default:
+      if (part === 'status') {
+        return 'applyStatus';
+      }
+      // The first record on an object without annotations goes by a merge patch.
+      return kind === 'Shard' || contentType === 'application/json-patch+json'
+        ? 'advance'
+        : `patch ${kind}`;
+  }
+}

@@ -1,0 +1,396 @@
+import { recordAnnotation } from '#shared/api/annotations.ts';
+import { readDrainRecord } from '#shared/api/drain-record.ts';
+import { stepNames } from '#shared/api/steps.ts';
+import type { KubeResponse } from '#shared/kube/connection.ts';
+import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
+import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
+import type { Workload } from './workload.ts';
+import type { Interference, Operation, World } from './world.ts';
+
+/** What becomes of the struck question: served as usual, served otherwise, or not now and perhaps never. */
+export type Blow = Interference | 'served' | 'not served';
+
+/** One way in which something goes wrong at one question of one handler. */
+export interface Fault {
+  /** `F1 crash before`: the id is that of the list of faults in test/world/README.md. */
+  readonly name: string;
+  /** Whether the goal must be reached with the same creates and deletes as without it. */
+  readonly isOnlyOurs: boolean;
+  /** Whether members may be lost by it, which only both steps together bring back. */
+  readonly costsMembers: boolean;
+  fits(operation: Pick<Operation, 'call'> & { readonly isFirst: boolean }): boolean;
+  strike(operation: Operation, world: World): Promise<Blow> | Blow;
+}
+
+type Fits = Fault['fits'];
+
+const onEffects: Fits = ({ call }) => call.isEffect && call.name !== 'create Event';
+const onReads: Fits = ({ call }) => !call.isEffect && call.via !== 'queue';
+const onApiReads: Fits = ({ call }) => !call.isEffect && call.via === 'api';
+const onLists: Fits = ({ call }) => call.name.startsWith('list ');
+const onApi: Fits = ({ call }) => call.via === 'api' && call.name !== 'create Event';
+const onTopology: Fits = ({ call }) => call.via === 'topology';
+const onFirst: Fits = ({ isFirst }) => isFirst;
+/** What happens to the world beside us matters only before something that looks or writes. */
+const anywhere: Fits = ({ call }) => call.via !== 'queue' && call.name !== 'create Event';
+
+/** Every fault that is the same for all workloads. */
+const commonFaults: readonly Fault[] = [
+  ours('F1 crash before', onEffects, ({ by }, world) => {
+    world.crash(by);
+    return 'not served';
+  }),
+  ours('F2 crash after', onEffects, async (operation, world): Promise<Blow> => {
+    await world.serve(operation, { kind: 'silence', isApplied: true });
+    const left = world.inFlight.find(({ id }) => id === operation.by.id);
+    if (left !== undefined) {
+      world.crash(left);
+    }
+    return 'not served';
+  }),
+  ours('F3 reply lost, applied', onEffects, () => ({ kind: 'silence', isApplied: true })),
+  ours('F4 reply lost, not applied', onEffects, () => ({ kind: 'silence', isApplied: false })),
+  ours('F5 conflict', onEffects, (operation, world) => {
+    touch(operation, world);
+    return 'served';
+  }),
+  ours('F6 stale read, 1 write', onApiReads, () => ({ kind: 'past', commits: 1 })),
+  ours('F6 stale read, 2 writes', onApiReads, () => ({ kind: 'past', commits: 2 })),
+  ours('F8 read fails', onReads, () => ({ kind: 'silence', isApplied: false })),
+  ours('F8 read forbidden', onApiReads, () => refused(403, 'Forbidden')),
+  ours('F8 second page gone', onLists, () => ({ kind: 'half' })),
+  ours('F9 delivered twice', onFirst, ({ by }, world) => {
+    for (const { body } of by.received) {
+      world.send(by.step, body);
+    }
+    return 'served';
+  }),
+  ours('F10 twin runs first', anywhere, async ({ by }, world): Promise<Blow> => {
+    await world.runTwin(by);
+    return 'served';
+  }),
+  ours('F11 hangs 7 s', anywhere, ({ by }, world) => {
+    world.hang(by, 7);
+    return 'not served';
+  }),
+  ours('F11 zombie', anywhere, ({ by }, world) => {
+    world.hang(by, 200);
+    return 'not served';
+  }),
+  ours('F13 hint lost', onFirst, (_operation, world) => {
+    world.hints.lose();
+    return 'served';
+  }),
+  ours('F22 throttled', onApi, () => refused(429, 'TooManyRequests')),
+  ours('F22 server error', onApi, () => refused(500, 'InternalError')),
+  ours('F23 API away', onFirst, outage('api')),
+  ours('F23 multiadmin away', onFirst, outage('admin')),
+  ours('F24 etcd away', onFirst, outage('topology')),
+  ours('F24 etcd compacted', onTopology, (_operation, world) => {
+    world.etcd.compact(world.etcd.revision);
+    return 'served';
+  }),
+  ours('F28 poison in the batch', onFirst, ({ by }, world) => {
+    world.send(by.step, '{"no":"hint"}');
+    return 'served';
+  }),
+  ours('F29 next version', onFirst, (_operation, world) => {
+    world.version = 'next';
+    world.later('the shipped version again', 30, () => (world.version = 'shipped'));
+    return 'served';
+  }),
+  costly('F17 pod replaced', anywhere, (_operation, world) => {
+    replacePod(world);
+    return 'served';
+  }),
+  costly('F17 pod deleted', anywhere, (operation, world) => {
+    deletePod(operation, world);
+    return 'served';
+  }),
+  costly('F17 shard replaced', onFirst, (operation, world) => {
+    replaceShard(operation, world);
+    return 'served';
+  }),
+  theirs(
+    'F19 record removed',
+    anywhere,
+    editRecord(() => null),
+  ),
+  theirs(
+    'F19 record malformed',
+    anywhere,
+    editRecord(() => '{"v":1,'),
+  ),
+  theirs(
+    'F19 record of the future',
+    anywhere,
+    editRecord((text) => text.replace('"v":1', '"v":2')),
+  ),
+  theirs(
+    'F19 record of another',
+    anywhere,
+    editRecord((text) => text.replaceAll(/"uid":"[^"]+"/g, '"uid":"another"')),
+  ),
+  theirs('F19 annotations nearly full', onFirst, (operation, world) => {
+    annotate(operation, world, { 'example.com/notes': 'x'.repeat(200 * 1024) });
+    return 'served';
+  }),
+  theirs('F20 lead moves', anywhere, (_operation, world) => {
+    const { shard } = world.multigres.state.config;
+    const path = `/api/v1/shards/${shard.database}/${shard.tableGroup}/${shard.shard}/switch-primary`;
+    world.multigres.ask({ method: 'POST', path, body: { reason: 'a person' } }, world, world.now);
+    return 'served';
+  }),
+  theirs('F21 node lost', anywhere, lasting({ kind: 'nodeNotReady' }, 40)),
+  theirs('F26 clock ahead', onFirst, skew(3_600)),
+  theirs('F26 clock behind', onFirst, skew(-3_600)),
+  costly('F32 leader dies', anywhere, die('leader')),
+  costly('F32 leaver dies', anywhere, die('leaver')),
+  costly('F32 replica dies', anywhere, die('replica')),
+  theirs('F33 two primaries', anywhere, (_operation, world) => {
+    const pod = podOf(world, 'leader');
+    if (pod !== undefined) {
+      world.fault({ kind: 'cutOff', pod, from: 'members' });
+      world.later('the network is whole again', 45, () => world.lift('cutOff', pod));
+    }
+    return 'served';
+  }),
+  theirs('F33 undecided proposal', anywhere, lasting({ kind: 'undecidedProposal' }, 15)),
+  theirs('F33 nobody leads', anywhere, lasting({ kind: 'noPrimary' }, 15)),
+];
+
+/** Every fault that may strike this workload: those that are the same for all, and its own edits (F18). */
+export function faultsOf({ steps, edits = [] }: Workload): readonly Fault[] {
+  const common = commonFaults.filter(
+    ({ costsMembers }) => !costsMembers || steps.length === stepNames.length,
+  );
+  const own = edits.map(({ name, act }) =>
+    theirs(`F18 ${name}`, anywhere, (_operation, world) => {
+      act(world);
+      return 'served';
+    }),
+  );
+  return [...common, ...own];
+}
+
+function ours(name: string, fits: Fits, strike: Fault['strike']): Fault {
+  return { name, isOnlyOurs: true, costsMembers: false, fits, strike };
+}
+
+function theirs(name: string, fits: Fits, strike: Fault['strike']): Fault {
+  return { name, isOnlyOurs: false, costsMembers: false, fits, strike };
+}
+
+function costly(name: string, fits: Fits, strike: Fault['strike']): Fault {
+  return { name, isOnlyOurs: false, costsMembers: true, fits, strike };
+}
+
+function refused(status: number, reason: string): { kind: 'refusal'; response: KubeResponse } {
+  return {
+    kind: 'refusal',
+    response: {
+      status,
+      ...(status === 429 ? { retryAfterSeconds: 2 } : {}),
+      body: {
+        kind: 'Status',
+        status: 'Failure',
+        reason,
+        message: `${reason} as a fault`,
+        code: status,
+      },
+    },
+  };
+}
+
+function outage(via: 'api' | 'topology' | 'admin'): Fault['strike'] {
+  return (_operation, world) => {
+    world.interrupt(via, 20);
+    return 'served';
+  };
+}
+
+function lasting(
+  fault: { readonly kind: 'nodeNotReady' | 'undecidedProposal' | 'noPrimary' },
+  seconds: number,
+): Fault['strike'] {
+  return (_operation, world) => {
+    world.fault(fault);
+    world.later(`${fault.kind} is over`, seconds, () => world.lift(fault.kind));
+    return 'served';
+  };
+}
+
+function skew(seconds: number): Fault['strike'] {
+  return (_operation, world) => {
+    world.skewMs = seconds * 1_000;
+    world.later('clocks are right again', 30, () => (world.skewMs = 0));
+    return 'served';
+  };
+}
+
+function die(who: 'leader' | 'leaver' | 'replica'): Fault['strike'] {
+  return (_operation, world) => {
+    const pod = podOf(world, who);
+    if (pod !== undefined) {
+      world.fault({ kind: 'podDeath', pod, leaves: 'failed' });
+    }
+    return 'served';
+  };
+}
+
+/** The pod that leads, that leaves, or that does neither. */
+function podOf(world: World, who: 'leader' | 'leaver' | 'replica'): string | undefined {
+  const { members, consensus } = world.multigres.state;
+  const alive = Object.values(members).filter(({ process }) => process === 'running');
+  const leaver = leaverIn(world);
+  const leader = alive.find(({ id }) => id.name === consensus.decision?.leader?.name)?.pod.name;
+  switch (who) {
+    case 'leader':
+      return leader;
+    case 'leaver':
+      return alive.find(({ pod }) => pod.name === leaver)?.pod.name;
+    case 'replica':
+      return alive.find(({ pod }) => pod.name !== leaver && pod.name !== leader)?.pod.name;
+  }
+}
+
+function leaverIn(world: World): string | undefined {
+  const records = world.api.list('Shard').map(({ metadata }) => readDrainRecord(metadata));
+  return records.flatMap((read) =>
+    read.kind === 'ours' && read.record.state !== 'choosing' ? [read.record.data.pod] : [],
+  )[0];
+}
+
+/** Somebody writes something harmless to the object that is about to be written. */
+function touch({ call }: Operation, world: World): void {
+  const name = call.object;
+  if (call.via === 'api' && call.kind !== undefined && name !== undefined) {
+    patch(
+      world,
+      { kind: call.kind, namespace: call.namespace ?? '', name },
+      {
+        metadata: { labels: { 'example.com/touched': String(world.operations) } },
+      },
+    );
+  }
+}
+
+function patch(world: World, ref: ObjectRef, body: object): void {
+  world.person({
+    method: 'PATCH',
+    path: pathOf(ref),
+    contentType: 'application/merge-patch+json',
+    body,
+  });
+}
+
+/** The shard that the struck handler is about. */
+function shardOf({ by }: Operation, world: World): KubeObject<'Shard'> | undefined {
+  const subject = /"subject":"shards\/([^/"]+)\/([^"]+)"/.exec(by.received[0]?.body ?? '');
+  return world.api.get('Shard', subject?.[1], subject?.[2] ?? '');
+}
+
+function annotate(operation: Operation, world: World, annotations: object): void {
+  const shard = shardOf(operation, world);
+  if (shard !== undefined) {
+    patch(world, refOf(shard), { metadata: { annotations } });
+  }
+}
+
+/**
+ * Somebody without any business there changes the record. Where the step then keeps its hands off, somebody resets the
+ * record a minute later, as the condition says.
+ */
+function editRecord(edit: (text: string) => string | null): Fault['strike'] {
+  return (operation, world) => {
+    const key = recordAnnotation(operation.by.step);
+    const text = shardOf(operation, world)?.metadata.annotations?.[key];
+    if (text !== undefined) {
+      annotate(operation, world, { [key]: edit(text) });
+      world.later('somebody runs millrace reset where it is needed', 60, () => {
+        const now = shardOf(operation, world)?.metadata.annotations?.[key];
+        if (now !== undefined && !isRecord(now)) {
+          annotate(operation, world, { [key]: null });
+        }
+      });
+    }
+    return 'served';
+  };
+}
+
+function isRecord(text: string): boolean {
+  try {
+    return (JSON.parse(text) as { v?: unknown }).v === 1;
+  } catch {
+    return false;
+  }
+}
+
+function refOf({ metadata: { namespace, name } }: KubeObject<'Shard'>): ObjectRef<'Shard'> {
+  return { kind: 'Shard', namespace: namespace ?? '', name };
+}
+
+/** The pod that matters most just now: the leaver, else the last. */
+function strickenPod(world: World): KubeObject<'Pod'> | undefined {
+  const pods = world.api
+    .list('Pod')
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  return pods.find(({ metadata }) => metadata.name === leaverIn(world)) ?? pods.at(-1);
+}
+
+function deletePod(_operation: Operation, world: World): void {
+  const pod = strickenPod(world);
+  if (pod !== undefined) {
+    world.person({ method: 'DELETE', path: pathOf({ kind: 'Pod', ...placeOf(pod) }) });
+  }
+}
+
+/** Force-deleted and made again at once, by somebody else, under the same name and with the same owner. */
+export function replacePod(world: World): void {
+  const pod = strickenPod(world);
+  if (pod === undefined) {
+    return;
+  }
+  const { namespace, name } = placeOf(pod);
+  world.person({
+    method: 'DELETE',
+    path: pathOf({ kind: 'Pod', namespace, name }),
+    body: { gracePeriodSeconds: 0 },
+  });
+  const { nodeName: _node, ...spec } = pod.spec ?? { containers: [] };
+  const { labels, annotations, ownerReferences } = pod.metadata;
+  world.person({
+    method: 'POST',
+    path: collectionPath('Pod', namespace),
+    body: {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, labels, annotations, ownerReferences },
+      spec,
+    },
+  });
+}
+
+/** Deleted and restored from a copy, record and all, under another uid. */
+function replaceShard(operation: Operation, world: World): void {
+  const shard = shardOf(operation, world);
+  if (shard === undefined) {
+    return;
+  }
+  const { name, namespace = '', annotations } = shard.metadata;
+  world.person({ method: 'DELETE', path: pathOf(refOf(shard)) });
+  world.person({
+    method: 'POST',
+    path: collectionPath('Shard', namespace),
+    body: {
+      apiVersion: shard.apiVersion,
+      kind: 'Shard',
+      metadata: { name, ...(annotations === undefined ? {} : { annotations }) },
+      spec: shard.spec,
+    },
+  });
+}
+
+function placeOf({ metadata }: KubeObject<'Pod'>): { namespace: string; name: string } {
+  return { namespace: metadata.namespace ?? '', name: metadata.name };
+}

@@ -1,0 +1,313 @@
+import { Oracles, type ObjectWrites } from '#test/world/oracles/oracles.ts';
+import { type InvariantId, type Tally, Violation } from '#test/world/oracles/tally.ts';
+import { type Fault, faultsOf } from './faults.ts';
+import { Random } from './random.ts';
+import { type Strike, runToEnd, runToQuiet } from './run.ts';
+import type { Workload } from './workload.ts';
+import type { Operation, World } from './world.ts';
+
+/** A plan by names, as it is printed, kept and given to a replay. */
+export interface PlanName {
+  readonly workload: string;
+  readonly strikes: readonly { readonly at: number; readonly fault: string }[];
+}
+
+export interface PlanViolation {
+  readonly invariant: InvariantId | 'defect';
+  readonly plan: PlanName;
+  readonly message: string;
+}
+
+export interface PlanReport {
+  /** Runs made. */
+  readonly plans: number;
+  /** Plans there would be without leaving out those that say nothing new. */
+  readonly raw: number;
+  readonly operations: number;
+  readonly deliveries: number;
+  /** The most deliveries any run needed, and how many the one without faults did. */
+  readonly mostDeliveries: number;
+  readonly baseDeliveries: number;
+  readonly virtualSeconds: number;
+  readonly violations: readonly PlanViolation[];
+  /** `<drain state> × <fault>` pairs that were struck. */
+  readonly covered: ReadonlySet<string>;
+}
+
+export interface PlanOptions {
+  readonly tally: Tally;
+  readonly seed: number;
+  /** For each fault, at most so many second ones after it: a sample by seed where there are more. 0: none. */
+  readonly pairsPerFault: number;
+  /** Whether faults that strike the same kind of question in the same state of all records are one as first ones, too. */
+  readonly isPruned?: boolean;
+}
+
+/** A moment at which a fault can strike: the question about to be served, and the world as it is then. */
+interface Moment {
+  readonly operation: Operation;
+  readonly isFirst: boolean;
+  readonly world: World;
+}
+
+/** Writes more than without faults that one fault may cost. */
+const writesPerFault = 80;
+
+/** Everything stands and the people have begun: the world in which question 0 is the first. */
+export async function beginningOf(workload: Workload, tally: Tally): Promise<World> {
+  tally.workload = workload.name;
+  const world = workload.create(tally);
+  await runToQuiet(world, { workload, strikes: [] }, setupDeliveries);
+  const begun = world.fork();
+  begun.activeSteps = new Set(workload.steps);
+  workload.witnesses?.forEach((witness) => begun.accompany(witness(tally)));
+  begun.startCounting();
+  workload.begin(begun);
+  return begun;
+}
+
+const setupDeliveries = 200;
+
+/** Finds a plan's faults by their names. */
+export function strikesOf(workload: Workload, { strikes }: PlanName): readonly Strike[] {
+  const faults = faultsOf(workload);
+  return strikes.map(({ at, fault: name }) => {
+    const fault = faults.find((candidate) => candidate.name === name);
+    if (fault === undefined) {
+      throw new Error(`there is no fault ${JSON.stringify(name)} in the workload ${workload.name}`);
+    }
+    return { at, fault };
+  });
+}
+
+/** One fault at one moment: the first of a plan. */
+export interface Candidate {
+  readonly moment: Moment;
+  readonly fault: Fault;
+}
+
+/**
+ * Runs a workload under its plans: once without a fault, then with each fault at each question of that run that it fits,
+ * and, for pairs, with each further fault at each later question of those runs.
+ *
+ * A run with a fault begins at the moment the fault strikes, from a copy of the world that got there without it.
+ */
+export class PlanSearch {
+  readonly #workload: Workload;
+  readonly #options: PlanOptions;
+  readonly #faults: readonly Fault[];
+  readonly #violations: PlanViolation[] = [];
+  readonly #covered = new Set<string>();
+  readonly #random: Random;
+  #plans = 0;
+  #raw = 0;
+  #operations = 0;
+  #deliveries = 0;
+  #mostDeliveries = 0;
+  #virtualMs = 0;
+  #base: {
+    readonly writes: ReadonlyMap<string, ObjectWrites>;
+    readonly deliveries: number;
+    readonly ours: number;
+  } = { writes: new Map(), deliveries: 0, ours: 0 };
+
+  constructor(workload: Workload, options: PlanOptions) {
+    this.#workload = workload;
+    this.#options = options;
+    this.#faults = faultsOf(workload);
+    this.#random = new Random(options.seed);
+  }
+
+  get report(): PlanReport {
+    return {
+      plans: this.#plans,
+      raw: this.#raw,
+      operations: this.#operations,
+      deliveries: this.#deliveries,
+      mostDeliveries: this.#mostDeliveries,
+      baseDeliveries: this.#base.deliveries,
+      virtualSeconds: this.#virtualMs / 1000,
+      violations: this.#violations,
+      covered: this.#covered,
+    };
+  }
+
+  /** Runs the workload without a fault, and names every plan with one. */
+  async candidates(): Promise<readonly Candidate[]> {
+    const moments: Moment[] = [];
+    const world = await this.#begin();
+    if (world === undefined) {
+      return [];
+    }
+    await this.#runOne(world, [], moments);
+    this.#base = {
+      writes: writesOf(world),
+      deliveries: world.deliveries,
+      ours: world.oursWritten,
+    };
+    return this.#options.isPruned === true ? this.#pruned(moments) : this.#all(moments);
+  }
+
+  #all(moments: readonly Moment[]): readonly Candidate[] {
+    const all = moments.flatMap((moment) =>
+      this.#fitting(moment).map((fault) => ({ moment, fault })),
+    );
+    this.#raw += all.length;
+    return all;
+  }
+
+  /** Runs the plan with this fault, and where pairs are wanted those with a second one after it. */
+  async explore({ moment, fault }: Candidate): Promise<void> {
+    this.#options.tally.workload = this.#workload.name;
+    const strike: Strike = { at: moment.operation.index, fault };
+    this.#covered.add(`${stateOf(moment.world)} × ${fault.name}`);
+    const moments: Moment[] | undefined = this.#options.pairsPerFault > 0 ? [] : undefined;
+    await this.#runOne(moment.world.fork(), [strike], moments);
+    const seconds = this.#random.sample(this.#pruned(moments ?? []), this.#options.pairsPerFault);
+    for (const second of seconds) {
+      const world = second.moment.world.fork();
+      await this.#runOne(
+        world,
+        [strike, { at: second.moment.operation.index, fault: second.fault }],
+        undefined,
+      );
+    }
+  }
+
+  async #begin(): Promise<World | undefined> {
+    try {
+      return await beginningOf(this.#workload, this.#options.tally);
+    } catch (error) {
+      this.#take(error, []);
+      return undefined;
+    }
+  }
+
+  /** Of all moments and faults: one of each kind of question in each state of the records. */
+  #pruned(moments: readonly Moment[]): readonly Candidate[] {
+    const all = this.#all(moments);
+    const byKey = all.map((candidate): [string, Candidate] => [keyOf(candidate), candidate]);
+    return [...new Map(byKey.toReversed()).values()].toReversed();
+  }
+
+  async #runOne(
+    world: World,
+    strikes: readonly Strike[],
+    moments: Moment[] | undefined,
+  ): Promise<void> {
+    const begun = { operations: world.operations, deliveries: world.deliveries, now: world.now };
+    const lastStrike = strikes.at(-1)?.at ?? -1;
+    try {
+      await runToEnd(world, {
+        workload: this.#workload,
+        strikes,
+        onOperation: (operation, at) => {
+          if (moments !== undefined && operation.index > lastStrike) {
+            const isFirst = operation.by.seen.length === 0;
+            moments.push({ operation, isFirst, world: at.fork() });
+          }
+        },
+      });
+      this.#compare(world, strikes);
+    } catch (error) {
+      this.#take(error, strikes);
+    }
+    this.#plans += 1;
+    this.#operations += world.operations - begun.operations;
+    this.#deliveries += world.deliveries - begun.deliveries;
+    this.#mostDeliveries = Math.max(this.#mostDeliveries, world.deliveries);
+    this.#virtualMs += world.now - begun.now;
+  }
+
+  /** D10, P1: the same creates and deletes, object by object, as without the faults; and not many more writes. */
+  #compare(world: World, strikes: readonly Strike[]): void {
+    const { tally } = this.#options;
+    if (strikes.length === 0) {
+      return;
+    }
+    const most = this.#base.ours + writesPerFault * strikes.length;
+    tally.check(
+      'X7',
+      world.oursWritten <= most,
+      () => `${world.oursWritten} writes, without faults ${this.#base.ours}`,
+    );
+    if (!strikes.every(({ fault }) => fault.isOnlyOurs)) {
+      return;
+    }
+    const isByKind = this.#workload.choicesDependOnTime === true;
+    const here = countsOf(writesOf(world), isByKind);
+    const there = countsOf(this.#base.writes, isByKind);
+    for (const name of new Set([...here.keys(), ...there.keys()])) {
+      const [now, then] = [here.get(name) ?? noCounts, there.get(name) ?? noCounts];
+      tally.check('D10', now === then, () => `${name}: ${now}; without the faults ${then}`);
+    }
+    tally.count('P1');
+    if (strikes.some(({ fault }) => fault.name.startsWith('F29'))) {
+      tally.count('P7');
+    }
+  }
+
+  #take(error: unknown, strikes: readonly Strike[]): void {
+    const plan: PlanName = {
+      workload: this.#workload.name,
+      strikes: strikes.map(({ at, fault }) => ({ at, fault: fault.name })),
+    };
+    this.#violations.push(
+      error instanceof Violation
+        ? { invariant: error.id, plan, message: error.message }
+        : {
+            invariant: 'defect',
+            plan,
+            message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+          },
+    );
+  }
+
+  #fitting({ operation, isFirst }: Moment): readonly Fault[] {
+    return this.#faults.filter((fault) => fault.fits({ call: operation.call, isFirst }));
+  }
+}
+
+function writesOf({ witness }: World): ReadonlyMap<string, ObjectWrites> {
+  return witness instanceof Oracles ? witness.writes : new Map();
+}
+
+const noCounts = '0 created, 0 deleted';
+
+/** Creates and deletes of each object, or of each kind; Events are best effort and not counted. */
+function countsOf(
+  writes: ReadonlyMap<string, ObjectWrites>,
+  isByKind: boolean,
+): ReadonlyMap<string, string> {
+  const sums = new Map<string, { creates: number; deletes: number }>();
+  for (const [object, { creates, deletes }] of writes) {
+    const [kind = ''] = object.split(' ');
+    const name = isByKind ? kind : object;
+    const sum = sums.get(name) ?? { creates: 0, deletes: 0 };
+    sums.set(name, { creates: sum.creates + creates, deletes: sum.deletes + deletes });
+  }
+  sums.delete('Event');
+  // Which index a member is made at, and so whether on a claim that is there, depends on when.
+  sums.delete('PersistentVolumeClaim');
+  return new Map(
+    [...sums]
+      .filter(([name]) => !name.startsWith('Event '))
+      .map(([name, { creates, deletes }]) => [name, `${creates} created, ${deletes} deleted`]),
+  );
+}
+
+/** Two candidates with the same key strike the same kind of question of the same step in the same state of all records. */
+function keyOf({ moment: { operation, world, isFirst }, fault }: Candidate): string {
+  const { by, call } = operation;
+  return [stateOf(world), by.step, call.name, isFirst, fault.name].join('/');
+}
+
+/** The states of all records, for telling moments apart. */
+function stateOf(world: World): string {
+  const records = world.api.list('Shard').flatMap(({ metadata }) =>
+    Object.entries(metadata.annotations ?? {})
+      .filter(([key]) => key.startsWith('step.millrace.dev/'))
+      .map(([key, text]) => `${key.split('/')[1]}:${/"state":"([a-z]+)"/.exec(text)?.[1] ?? '?'}`),
+  );
+  return records.join(',') || 'no record';
+}

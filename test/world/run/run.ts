@@ -1,0 +1,171 @@
+import { drainRequest, forceDrain } from '#shared/api/annotations.ts';
+import { readDrainRecord } from '#shared/api/drain-record.ts';
+import { plusSeconds } from '#shared/kernel/instant.ts';
+import { pathOf } from '#shared/kube/http-kube.ts';
+import type { ObjectRef } from '#shared/kube/resources.ts';
+import { Violation } from '#test/world/oracles/tally.ts';
+import type { Blow, Fault } from './faults.ts';
+import type { Workload } from './workload.ts';
+import type { Operation, World } from './world.ts';
+
+/** A fault and the question it strikes, counted from the run's first. */
+export interface Strike {
+  readonly at: number;
+  readonly fault: Fault;
+}
+
+export interface RunOptions {
+  readonly workload: Workload;
+  readonly strikes: readonly Strike[];
+  /** Told of each question before it is served, and before anything strikes it. */
+  readonly onOperation?: (operation: Operation, world: World) => void;
+}
+
+/** Times a quiet world whose goal is not reached is looked at anew, as the relay's resync does every half hour. */
+const maxResyncs = 2;
+const resyncSeconds = 1_800;
+
+/** When everything that was ever sent is delivered once more (P2). */
+const redriveSeconds = 14 * 86_400;
+
+/**
+ * Runs a world until nothing moves any more and the goal is reached, and then shows that it stays so: every message
+ * that was ever sent, delivered again after two weeks, writes nothing.
+ *
+ * @throws Violation
+ */
+export async function runToEnd(world: World, options: RunOptions): Promise<void> {
+  const { workload, strikes } = options;
+  const limit = workload.bound.deliveries + workload.bound.perFault * strikes.length;
+  const stop = world.deliveries + limit;
+  await runToQuiet(world, options, stop);
+  // What moved in the data plane alone is heard of at the resync at the latest, so one is part of converging.
+  for (
+    let resyncs = 0;
+    resyncs === 0 || (workload.missing(world).length > 0 && resyncs < maxResyncs);
+    resyncs += 1
+  ) {
+    world.jump(plusSeconds(world.now, resyncSeconds));
+    world.hints.resync(world.api);
+    await runToQuiet(world, options, stop);
+  }
+  const missing = workload.missing(world);
+  world.tally.check(
+    'X8',
+    missing.length === 0,
+    () => `nothing moves any more, but ${missing.join('; ')}`,
+  );
+  await showQuiescence(world, workload);
+  world.witnesses.forEach((witness) => witness.atEnd?.(world));
+}
+
+/** X7, P2. */
+async function showQuiescence(world: World, workload: Workload): Promise<void> {
+  const before = world.oursWritten;
+  world.jump(plusSeconds(world.now, redriveSeconds));
+  for (const { step, body } of world.sentOnce()) {
+    world.send(step, body);
+  }
+  world.hints.resync(world.api);
+  await runToQuiet(world, { workload, strikes: [] }, world.deliveries + workload.bound.deliveries);
+  const writes = world.oursWritten - before;
+  world.tally.check(
+    'X7',
+    writes === 0,
+    () => `converged, and further looks still write ${writes} times`,
+  );
+  world.tally.count('P2');
+}
+
+export async function runToQuiet(world: World, options: RunOptions, stop: number): Promise<void> {
+  for (;;) {
+    const operation = world.nextOperation();
+    if (operation !== undefined) {
+      options.onOperation?.(operation, world);
+      await strikeAndServe(operation, world, options.strikes);
+      continue;
+    }
+    world.settle();
+    if ((await world.hearReplies()) || (await world.deliverNext())) {
+      if (world.deliveries > stop) {
+        throw new Violation(
+          'X8',
+          `more than ${stop} deliveries, and ${options.workload.missing(world).join('; ')}`,
+        );
+      }
+      continue;
+    }
+    if (world.isAtRest) {
+      return;
+    }
+    attend(world);
+    world.passTo(world.nextInstant());
+  }
+}
+
+/** How long a condition may ask a person for something until somebody does it. */
+const attentionSeconds = 60;
+
+/**
+ * The person on duty: does what the `Drained` condition asks for, a while after it does. A request that cannot be met is
+ * taken back; a member is forced out where it does not run any more, and never else.
+ */
+function attend(world: World): void {
+  for (const { metadata, status } of world.api.list('Shard')) {
+    const drained = status?.conditions?.find(({ type }) => type === 'Drained');
+    const read = readDrainRecord(metadata);
+    if (drained?.status !== 'False' || read.kind !== 'ours' || read.record.state === 'choosing') {
+      continue;
+    }
+    const { podUid, pod, claimUid, cause } = read.record.data;
+    const place = { namespace: metadata.namespace ?? '', name: metadata.name };
+    if (cause === 'requested' && drained.message.includes('take the request back')) {
+      doOnce(world, `a person takes the request for ${pod} back`, (at) =>
+        annotate(at, { kind: 'Pod', namespace: place.namespace, name: pod }, drainRequest, null),
+      );
+    } else if (
+      drained.message.includes(`${forceDrain}=${podUid}`) &&
+      metadata.annotations?.[forceDrain] !== podUid &&
+      world.multigres.state.members[podUid]?.process !== 'running' &&
+      podUid !== claimUid
+    ) {
+      doOnce(world, `a person forces ${pod} (${podUid}) out, as the condition says`, (at) =>
+        annotate(at, { kind: 'Shard', ...place }, forceDrain, podUid),
+      );
+    }
+  }
+}
+
+function doOnce(world: World, name: string, act: (at: World) => void): void {
+  if (!world.planned.some((planned) => planned.name === name)) {
+    world.later(name, attentionSeconds, act);
+  }
+}
+
+function annotate(world: World, ref: ObjectRef, key: string, value: string | null): void {
+  world.person({
+    method: 'PATCH',
+    path: pathOf(ref),
+    contentType: 'application/merge-patch+json',
+    body: { metadata: { annotations: { [key]: value } } },
+  });
+}
+
+async function strikeAndServe(
+  operation: Operation,
+  world: World,
+  strikes: readonly Strike[],
+): Promise<void> {
+  let blow: Blow = 'served';
+  for (const { at, fault } of strikes) {
+    if (at === operation.index) {
+      world.tell(() => `— ${fault.name} —`);
+      blow = await fault.strike(operation, world);
+    }
+  }
+  if (blow === 'not served') {
+    world.skip();
+    return;
+  }
+  await world.serve(operation, blow === 'served' ? undefined : blow);
+}

@@ -1,0 +1,35 @@
+import type { StepName } from '#shared/api/steps.ts';
+import type { Tally } from '#test/world/oracles/tally.ts';
+import type { Witness, World } from './world.ts';
+
+/** Something a person may do to a workload's target at any moment. */
+export interface Edit {
+  readonly name: string;
+  /** Whether the workload's goal is still the goal after it. */
+  readonly act: (world: World) => void;
+}
+
+/**
+ * One story that steps have to bring to its goal: a cluster, what people do to it, and how it must end, whatever goes
+ * wrong in between. A file of test/world/workloads exports as many as it likes as `workloads`.
+ */
+export interface Workload {
+  /** A short name, unique among all: `3 to 2`. */
+  readonly name: string;
+  /** The steps that run. */
+  readonly steps: readonly StepName[];
+  /** An empty world in which the cluster, its data plane and its objects are made. */
+  create(tally: Tally): World;
+  /** What people do once all stands: acts that happen at once, or as soon as something holds. */
+  begin(world: World): void;
+  /** Edits of the target that may strike at any moment (F18); the last state of the spec is what counts. */
+  readonly edits?: readonly Edit[];
+  /** What is still missing to the goal; none: reached. Asked when nothing moves any more. */
+  missing(world: World): readonly string[];
+  /** People act in the middle, so which member it concerns depends on when: creates and deletes are compared by kind. */
+  readonly choicesDependOnTime?: true;
+  /** Further checks of this workload's step, beside those that hold for all. */
+  readonly witnesses?: readonly ((tally: Tally) => Witness)[];
+  /** At most so many deliveries without faults, and so many more for each fault: the published bound of convergence. */
+  readonly bound: { readonly deliveries: number; readonly perFault: number };
+}

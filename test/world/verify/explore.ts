@@ -1,0 +1,49 @@
+import { Tally } from '#test/world/oracles/tally.ts';
+import { explorationsOf } from '#test/world/run/explorations.ts';
+import { explore } from '#test/world/run/explorer.ts';
+import type { FoundViolation, Part } from './part.ts';
+
+/**
+ * States after which the search in one exploration is cut. Every exploration is meant to end before: what is cut is
+ * reported as such. With 43 bytes a state in the table of those visited, and what handlers and objects need besides, a
+ * worker stays below 3 GB.
+ */
+const maxStates = { short: 1_000_000, long: 12_000_000 };
+
+/** Violations of one exploration that are told; they mostly are one defect seen from many sides. */
+const maxViolations = 3;
+
+/** Every interleaving within stated bounds. Workers share explorations out among them, so no state counts twice. */
+export const explorePart: Part = {
+  name: 'explore',
+  async run({ scale, share, isHunt }, onProgress) {
+    const tally = new Tally();
+    const figures = { states: 0, transitions: 0, mostDepth: 0, ends: 0, exhausted: 0, cut: 0 };
+    const violations: FoundViolation[] = [];
+    const ours = explorationsOf(scale).filter((_each, index) => index % share.of === share.index);
+    for (const exploration of ours) {
+      const report = await explore(exploration, {
+        tally,
+        maxStates: maxStates[scale],
+        maxViolations: isHunt ? 1 : maxViolations,
+        onProgress: (states) => onProgress(`${exploration.name}: ${states} states`),
+      });
+      figures.states += report.states;
+      figures.transitions += report.transitions;
+      figures.mostDepth = Math.max(figures.mostDepth, report.depth);
+      figures.ends += report.ends;
+      figures.exhausted += Number(report.isExhausted);
+      figures.cut += Number(!report.isExhausted);
+      violations.push(
+        ...report.violations.map(({ invariant, message, choices }) => {
+          const path = { exploration: exploration.name, scale, choices };
+          return { invariant, replay: `--path '${JSON.stringify(path)}'`, message };
+        }),
+      );
+      if (isHunt && violations.length > 0) {
+        break;
+      }
+    }
+    return { figures, violations, evaluated: tally.toJson(), covered: [] };
+  },
+};

@@ -1,0 +1,99 @@
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { type LedgerEntry, readLedger } from './ledger.ts';
+
+const path = fileURLToPath(new URL('../report.md', import.meta.url));
+
+/** Writes the page that a person reads, from the last run of each part and scale in the ledger. */
+export function writePage(): void {
+  writeFileSync(path, pageOf(readLedger()));
+}
+
+export function pageOf(entries: readonly LedgerEntry[]): string {
+  const last = [
+    ...new Map(entries.map((entry) => [`${entry.part}/${entry.scale}`, entry])).values(),
+  ];
+  return [
+    '# What the simulated world has shown',
+    '',
+    'Made from ledger.jsonl by `npm run verify -- --record`; the newest run of each part. What the world is, what it leaves',
+    'out and within which bounds it looks: README.md beside this page.',
+    '',
+    ...partsTable(last.filter(({ mutants }) => mutants === undefined)),
+    '',
+    ...invariantsTable(last),
+    '',
+    ...mutantsTable(last.find(({ mutants }) => mutants !== undefined)),
+    '',
+  ].join('\n');
+}
+
+function partsTable(entries: readonly LedgerEntry[]): string[] {
+  return [
+    '## Runs',
+    '',
+    '| part | scale | commit | violations | what was run | state × fault pairs | took |',
+    '| --- | --- | --- | --- | --- | --- | --- |',
+    ...entries.map(
+      ({ part, scale, commit, violations, figures, covered, seconds, jobs }) =>
+        `| ${part} | ${scale} | ${commit} | ${violations} | ${figuresText(figures)} | ${covered === 0 ? '' : covered} | ${Math.round(seconds)} s, ${jobs} threads |`,
+    ),
+  ];
+}
+
+function figuresText(figures: LedgerEntry['figures']): string {
+  return Object.entries(figures)
+    .map(([name, value]) =>
+      name === 'virtualSeconds'
+        ? `${(value / 31_557_600).toFixed(1)} simulated years`
+        : `${value.toLocaleString('en')} ${words(name)}`,
+    )
+    .join(', ');
+}
+
+/** `mostDeliveriesToConverge` → `most deliveries to converge` */
+function words(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}
+
+function invariantsTable(entries: readonly LedgerEntry[]): string[] {
+  const totals = new Map<string, { times: number; workloads: number }>();
+  for (const { evaluated } of entries) {
+    for (const [id, { times, workloads }] of Object.entries(evaluated)) {
+      const total = totals.get(id) ?? { times: 0, workloads: 0 };
+      totals.set(id, {
+        times: total.times + times,
+        workloads: Math.max(total.workloads, workloads),
+      });
+    }
+  }
+  const rows = [...totals].toSorted(([a], [b]) => a.localeCompare(b, 'en', { numeric: true }));
+  return [
+    '## Invariants',
+    '',
+    '| id | evaluated | in workloads |',
+    '| --- | --- | --- |',
+    ...rows.map(
+      ([id, { times, workloads }]) => `| ${id} | ${times.toLocaleString('en')} | ${workloads} |`,
+    ),
+  ];
+}
+
+function mutantsTable(entry: LedgerEntry | undefined): string[] {
+  const mutants = entry?.mutants ?? [];
+  const killed = mutants.filter(({ verdict }) => verdict === 'killed');
+  return mutants.length === 0
+    ? []
+    : [
+        '## Guards taken off one at a time',
+        '',
+        `${killed.length} of ${mutants.length} were noticed (commit ${entry?.commit}).`,
+        '',
+        '| mutant | noticed by | after runs | first seen in |',
+        '| --- | --- | --- | --- |',
+        ...mutants.map(
+          ({ id, verdict, invariant = '', runs = 0, by = '' }) =>
+            `| ${id} | ${verdict === 'killed' ? invariant : `**${verdict}**`} | ${runs} | ${by.replaceAll('|', '\\|')} |`,
+        ),
+      ];
+}

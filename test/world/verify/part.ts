@@ -1,0 +1,35 @@
+import type { InvariantId } from '#test/world/oracles/tally.ts';
+
+/** What a part is told. */
+export interface PartOptions {
+  readonly seed: number;
+  /** `short` is what CI runs; `long` takes up to 80 minutes on two cores. */
+  readonly scale: 'short' | 'long';
+  /** This worker's share of the work. */
+  readonly share: { readonly index: number; readonly of: number };
+  /** Stop at the first violation. */
+  readonly isHunt: boolean;
+}
+
+export interface FoundViolation {
+  readonly invariant: InvariantId | 'defect';
+  /** What reproduces it: the arguments of a replay. */
+  readonly replay: string;
+  readonly message: string;
+}
+
+/** Plain data: it comes from another thread. Sums over workers, but `most…` figures, which are the largest. */
+export interface PartReport {
+  readonly figures: { readonly [name: string]: number };
+  readonly violations: readonly FoundViolation[];
+  /** By invariant, then by workload. */
+  readonly evaluated: { readonly [id: string]: { readonly [workload: string]: number } };
+  /** `<record's state> × <fault>`. */
+  readonly covered: readonly string[];
+}
+
+/** One way of looking for violations. */
+export interface Part {
+  readonly name: string;
+  run(options: PartOptions, onProgress: (text: string) => void): Promise<PartReport>;
+}
