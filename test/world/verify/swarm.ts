@@ -2,7 +2,7 @@ import { Tally } from '#test/world/oracles/tally.ts';
 import { runSeed } from '#test/world/run/swarm.ts';
 import type { FoundViolation, Part } from './part.ts';
 
-const seeds = { short: 1_000, long: 100_000 };
+const seeds = { short: 300, long: 100_000 };
 
 /** The first so many seeds are run twice: the same seed must give the same history, bit by bit. */
 const repeated = 20;

@@ -55,7 +55,7 @@ function inspectClaim(world: World, claim: string): void {
   });
 }
 
-/** drain-step alone: the pods are there, and nobody makes new ones. */
+/** drain-step alone: the pods are there, and nobody makes new ones. With pool-pods where a claim is used again. */
 export const workloads: readonly Workload[] = [
   {
     name: '3 to 2',
