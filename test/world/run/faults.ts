@@ -34,6 +34,9 @@ const onFirst: Fits = ({ isFirst }) => isFirst;
 /** What happens to the world beside us matters only before something that looks or writes. */
 const anywhere: Fits = ({ call }) => call.via !== 'queue' && call.name !== 'create Event';
 
+/** An unfenced request that was asked for is on its way: what stands still then is the network, not the handler. */
+const beforeSending: Fits = (at) => anywhere(at) && at.call.name !== 'switch';
+
 /** Every fault that is the same for all workloads. */
 const commonFaults: readonly Fault[] = [
   ours('F1 crash before', onEffects, ({ by }, world) => {
@@ -54,8 +57,8 @@ const commonFaults: readonly Fault[] = [
     touch(operation, world);
     return 'served';
   }),
-  ours('F6 stale read, 1 write', onApiReads, () => ({ kind: 'past', commits: 1 })),
-  ours('F6 stale read, 2 writes', onApiReads, () => ({ kind: 'past', commits: 2 })),
+  theirs('F6 stale read, 1 write', onApiReads, () => ({ kind: 'past', commits: 1 })),
+  theirs('F6 stale read, 2 writes', onApiReads, () => ({ kind: 'past', commits: 2 })),
   ours('F8 read fails', onReads, () => ({ kind: 'silence', isApplied: false })),
   ours('F8 read forbidden', onApiReads, () => refused(403, 'Forbidden')),
   ours('F8 second page gone', onLists, () => ({ kind: 'half' })),
@@ -69,11 +72,11 @@ const commonFaults: readonly Fault[] = [
     await world.runTwin(by);
     return 'served';
   }),
-  ours('F11 hangs 7 s', anywhere, ({ by }, world) => {
+  ours('F11 hangs 7 s', beforeSending, ({ by }, world) => {
     world.hang(by, 7);
     return 'not served';
   }),
-  ours('F11 zombie', anywhere, ({ by }, world) => {
+  ours('F11 zombie', beforeSending, ({ by }, world) => {
     world.hang(by, 200);
     return 'not served';
   }),

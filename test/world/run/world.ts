@@ -562,8 +562,9 @@ export class World {
     const { request } = question;
     switch (call.via) {
       case 'topology': {
+        const { revision } = this.etcd;
         const response = askGateway(this.etcd, call.path, request.body, this.now);
-        if (call.isEffect) {
+        if (call.isEffect && this.etcd.revision !== revision) {
           this.#countWrite(by, true);
           this.witnesses.forEach((witness) => witness.sent(operation, this));
         }
