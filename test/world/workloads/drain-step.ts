@@ -123,10 +123,7 @@ export const workloads: readonly Workload[] = [
         act: (at) => scale(at, 3),
       });
     },
-    edits: [
-      { name: 'scaled to 2', act: (world) => scale(world, 2) },
-      { name: 'scaled to 3', act: (world) => scale(world, 3) },
-    ],
+    edits: [{ name: 'scaled to 3', act: (world) => scale(world, 3) }],
     missing: (world) => [...missingMembers(world), ...leftClaims(world)],
     bound: { deliveries: 160, perFault: 160 },
   },
