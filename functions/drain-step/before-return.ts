@@ -320,13 +320,27 @@ export function startDraining(snapshot: DrainSnapshot, now: Instant): DrainDecis
     : undefined;
 }
 
-/** The gates held once; they must hold again after the settle time. */
+/**
+ * The gates held once; they must hold again after the settle time. One that begins later than the next look was written by
+ * a clock that is wrong, and begins anew.
+ */
 export function waitForSettle(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
   const { record, leaver } = leaving(snapshot);
+  if (record.state !== 'draining' || leaver.forced) {
+    return undefined;
+  }
   const since = parseInstant(record.since);
-  return record.state !== 'draining' ||
-    leaver.forced ||
-    (since !== undefined && secondsBetween(since, now) >= settleSeconds)
+  if (since !== undefined && secondsBetween(now, since) > settleSeconds) {
+    return moveOn(
+      snapshot,
+      now,
+      'draining',
+      'GatesHold',
+      `${subjectOf(leaver)} can be spared; since when, ${record.since}, is still to come, so it is counted from now`,
+      [],
+    );
+  }
+  return since !== undefined && secondsBetween(since, now) >= settleSeconds
     ? undefined
     : hold(
         snapshot,

@@ -73,7 +73,7 @@ function recordUnreadable(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDec
   if (record.kind !== 'unreadable') {
     return undefined;
   }
-  const message = `the record of pool-pods cannot be read: ${record.why}`;
+  const message = `the record step.millrace.dev/pool-pods cannot be read: ${record.why}`;
   return blocked(
     'RecordUnreadable',
     message,

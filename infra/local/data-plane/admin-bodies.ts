@@ -264,7 +264,7 @@ export function statusBody(state: DataPlaneState, member: Member): Json {
   }
   const isPrimary = member.role === 'primary';
   const lsn = lsnText(volume.lsn);
-  const proposal = isPrimary && currentLeader(state) === member ? state.consensus.proposal : null;
+  const proposal = isPrimary ? proposalOf(state, member) : null;
   return {
     status: sparse({
       poolerType: isPrimary ? 'PRIMARY' : 'REPLICA',
@@ -292,6 +292,12 @@ export function statusBody(state: DataPlaneState, member: Member): Json {
       id,
     }),
   };
+}
+
+/** What a leader proposed is written on its own volume: it shows it also where nobody else reaches it any more. */
+function proposalOf({ consensus: { proposal } }: DataPlaneState, { id }: Member): ShardRule | null {
+  const leader = proposal?.leader ?? null;
+  return leader !== null && isSamePooler(leader, id) ? proposal : null;
 }
 
 function lsnText(lsn: number): string {

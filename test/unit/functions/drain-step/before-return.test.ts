@@ -265,6 +265,20 @@ describe('the gates', () => {
     expect(look(withRecord(drain, { since: 'long ago' })).reason).toBe('Settling');
   });
 
+  test('whose settle time is still to come are counted from now (F26)', () => {
+    const drain = aShardOf(3).wanting(2).draining('orders-2', 'draining', -3_600);
+    const decision = look(drain);
+
+    expect(decision.reason).toBe('GatesHold');
+    expect(nextRecord(decision)).toMatchObject({ state: 'draining', since: toText(now) });
+  });
+
+  test('are waited for where their settle time begins a little later than this look', () => {
+    const drain = aShardOf(3).wanting(2).draining('orders-2', 'draining', -5);
+
+    expect(look(drain).reason).toBe('Settling');
+  });
+
   test('once held need no further wait: the next look authorises', () => {
     expect(look(aShardOf(3).wanting(2).draining('orders-2', 'acknowledged', 0)).reason).toBe(
       'MemberMayGo',

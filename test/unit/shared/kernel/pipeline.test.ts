@@ -63,6 +63,7 @@ function aPipeline(situation: Situation = {}) {
   const seen = {
     looks: [] as string[],
     visibility: [] as [string, number][],
+    deadlines: [] as number[],
     lines: [] as Record<string, unknown>[],
   };
   const shard = (name: string) =>
@@ -115,7 +116,10 @@ function aPipeline(situation: Situation = {}) {
   const parts: PipelineParts = {
     clock: () => Date.parse('2026-01-01T00:00:00Z') as Instant,
     random: () => 0.5,
-    deadlineIn: (delayMs) => AbortSignal.timeout(delayMs),
+    deadlineIn: (delayMs) => {
+      seen.deadlines.push(delayMs);
+      return AbortSignal.timeout(delayMs);
+    },
     logger: createLogger(
       'trace',
       {},
@@ -143,6 +147,14 @@ describe('the pipeline', () => {
         effects: [],
       }),
     );
+  });
+
+  test('gives up what hangs a second before its own time is up (P6)', async () => {
+    const { seen, run } = aPipeline();
+
+    await run(anEvent(aMessage('a', aHint())));
+
+    expect(seen.deadlines).toEqual([29_000]);
   });
 
   test('looks once at a target that several messages name', async () => {
