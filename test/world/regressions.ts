@@ -56,4 +56,14 @@ export const regressions: readonly Regression[] = [
       strikes: [{ at: 60, fault: 'F19 record of the future' }],
     },
   },
+  {
+    found: 'a settle time that a clock an hour ahead began held the drain up for an hour',
+    plan: {
+      workload: 'a surplus member goes unseen',
+      strikes: [
+        { at: 0, fault: 'F26 clock ahead' },
+        { at: 20, fault: 'F26 clock behind' },
+      ],
+    },
+  },
 ];

@@ -5,8 +5,10 @@ import { describeError } from '#shared/kernel/errors.ts';
 import { relayFaults } from './relay/relay-faults.ts';
 import { replayRelayPlan } from './relay/relay-plans.ts';
 import type { RelayPlan } from './relay/relay-run.ts';
-import type { PartReport } from './verify/part.ts';
+import { invariantIds } from './oracles/tally.ts';
+import type { FoundViolation, PartReport } from './verify/part.ts';
 import { parts } from './verify/parts.ts';
+import { runCanary } from './verify/canary.ts';
 import { record } from './verify/ledger.ts';
 import { writePage } from './verify/page.ts';
 import { printReport, printSummary } from './verify/report.ts';
@@ -22,11 +24,13 @@ interface VerifyOptions {
   readonly plan?: z.infer<typeof planSchema>;
   readonly relayPlan?: RelayPlan;
   readonly path?: z.infer<typeof pathSchema>;
+  readonly short?: true;
   readonly hunt?: true;
   readonly json?: true;
   readonly record?: true;
   readonly jobs: number;
   readonly from: number;
+  readonly minutes: number;
 }
 
 const planSchema = z.object({
@@ -56,6 +60,7 @@ const program = new Command('verify')
   .option('--relay', 'the long run of the relay under pairs of faults')
   .option('--swarm', 'the long run of random worlds')
   .option('--explore', 'the long run of every interleaving within bounds')
+  .option('--short', 'of the parts that are named, what CI runs')
   .option('--seed <number>', 'tell one random world as a story', wholeNumber)
   .option('--plan <json>', 'tell one plan as a story, as a violation names it', parsePlan)
   .option('--relay-plan <json>', 'tell one plan of the relay as a story', parseRelayPlan)
@@ -66,6 +71,7 @@ const program = new Command('verify')
   )
   .option('--hunt', 'stop at the first violation')
   .option('--from <number>', 'the first seed', wholeNumber, 1)
+  .option('--minutes <number>', 'begin nothing new in a part after so many', wholeNumber, 75)
   .option('--jobs <number>', 'threads', wholeNumber, availableParallelism())
   .option('--record', 'add the runs to the ledger, and make the report anew')
   .option('--json', 'end with one line of JSON')
@@ -126,12 +132,12 @@ async function verify(options: VerifyOptions): Promise<boolean> {
 }
 
 async function runParts(options: VerifyOptions): Promise<boolean> {
-  const long = parts.filter(
+  const named = parts.filter(
     ({ name }) => options[name as 'plans' | 'relay' | 'swarm' | 'explore'] === true,
   );
-  const chosen = long.length === 0 ? parts : long;
+  const chosen = named.length === 0 ? parts : named;
   let whole: PartReport = { figures: {}, violations: [], evaluated: {}, covered: [] };
-  const scale = long.length === 0 ? 'short' : 'long';
+  const scale = named.length === 0 || options.short === true ? 'short' : 'long';
   for (const part of chosen) {
     const begunMs = performance.now();
     const report = await runPart(
@@ -140,6 +146,7 @@ async function runParts(options: VerifyOptions): Promise<boolean> {
         seed: options.from,
         scale,
         isHunt: options.hunt === true,
+        minutes: options.minutes,
       },
       options.jobs,
       (text) => showProgress(part.name, text),
@@ -160,11 +167,33 @@ async function runParts(options: VerifyOptions): Promise<boolean> {
       break;
     }
   }
+  const isWhole = named.length === 0 && options.hunt !== true;
+  const canary = isWhole ? await runCanary() : [];
+  if (isWhole) {
+    whole = withNeverEvaluated(whole);
+    whole = { ...whole, violations: [...whole.violations, ...canary] };
+    process.stdout.write(`canary: ${canary[0]?.message ?? 'one guard less is noticed'}\n`);
+  }
   if (options.record === true) {
     writePage();
   }
-  printReport(whole, { isJson: options.json === true });
+  const mutants = isWhole ? { killed: canary.length === 0 ? 1 : 0, total: 1 } : undefined;
+  printReport(whole, { isJson: options.json === true, mutants });
   return whole.violations.length === 0;
+}
+
+/** What nobody asked for cannot be said to hold. */
+function withNeverEvaluated(report: PartReport): PartReport {
+  const missing = invariantIds.filter((id) => report.evaluated[id] === undefined);
+  const violations = missing.map((invariant): FoundViolation => ({
+    invariant,
+    replay: '',
+    message: 'it was never evaluated',
+  }));
+  if (violations.length > 0) {
+    process.stdout.write(`never evaluated: ${missing.join(', ')}\n`);
+  }
+  return { ...report, violations: [...report.violations, ...violations] };
 }
 
 function summaryOf({ figures, violations, evaluated, covered }: PartReport) {

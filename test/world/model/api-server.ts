@@ -101,6 +101,8 @@ export class ApiServer {
   #version = 1;
   #uids = 0;
   #compactedTo = 1;
+  /** Writes there had been when controllers last found nothing to do. */
+  #calmAt = -1;
 
   constructor({ versions = 'cluster', namespaces = ['default'] }: ApiServerOptions = {}) {
     this.#versions = versions;
@@ -146,11 +148,17 @@ export class ApiServer {
 
   /** One pass of what controllers of a cluster do by themselves. Nothing is left to do when it commits nothing. */
   control(now: Instant): readonly Commit[] {
+    const writes = this.#shelves.reduce((sum, shelf) => sum + shelf.writes, 0);
+    if (writes === this.#calmAt) {
+      return [];
+    }
     const chores = choresOf({
       get: (kind, namespace, name) => this.#entry({ kind, namespace, name })?.object,
       objects: (kind) => this.#shelf(kind).objects(),
     });
-    return chores.flatMap((chore) => this.#do(chore, now));
+    const commits = chores.flatMap((chore) => this.#do(chore, now));
+    this.#calmAt = commits.length === 0 ? writes : -1;
+    return commits;
   }
 
   /** For oracles and workloads. */
@@ -196,6 +204,7 @@ export class ApiServer {
     fork.#version = this.#version;
     fork.#uids = this.#uids;
     fork.#compactedTo = this.#compactedTo;
+    fork.#calmAt = this.#calmAt;
     return fork;
   }
 

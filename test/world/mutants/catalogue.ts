@@ -11,7 +11,9 @@ import { relayMutants } from './relay-mutants.ts';
  * find a violation in each: what it lets pass, it does not check.
  *
  * The executor's own refusals are not here: no step of the product ever asks for what they refuse, so only a step made
- * for the purpose shows them, as the executor's unit tests do. Mutation testing holds those tests to it.
+ * for the purpose shows them, as the executor's unit tests do. Nor is what keeps reads from hanging, defects from being
+ * acknowledged and strangers' objects from counting as ours: no request takes time here, the product has no defect that
+ * throws, and nobody takes its names. Mutation testing holds the unit tests to these.
  */
 export const catalogue: readonly Mutant[] = [
   ...kernelMutants,

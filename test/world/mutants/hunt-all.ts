@@ -20,7 +20,8 @@ export type Hunt =
 export interface HuntParts {
   /** Processes at a time. */
   readonly jobs: number;
-  readonly verification: Verification;
+  /** Looks for what a mutant breaks; everywhere where there is none. */
+  readonly verificationOf: (mutant: Mutant | undefined) => Verification;
   /** Called as each one ends, in whatever order. */
   readonly onOutcome: (outcome: Outcome, count: Count) => void;
 }
@@ -28,9 +29,9 @@ export interface HuntParts {
 /** Tries every mutant in a process of its own, after the product as it is. The outcomes are in the mutants' order. */
 export async function huntAll(
   mutants: readonly Mutant[],
-  { jobs, verification, onOutcome }: HuntParts,
+  { jobs, verificationOf, onOutcome }: HuntParts,
 ): Promise<Hunt> {
-  const unmutated = await tryMutant(undefined, verification);
+  const unmutated = await tryMutant(undefined, verificationOf(undefined));
   if (unmutated.verdict.kind !== 'survived') {
     return { kind: 'unfounded', trial: unmutated };
   }
@@ -39,7 +40,7 @@ export async function huntAll(
   const outcomes = await Promise.all(
     mutants.map((mutant) =>
       limit(async () => {
-        const outcome = { mutant, trial: await tryMutant(mutant, verification) };
+        const outcome = { mutant, trial: await tryMutant(mutant, verificationOf(mutant)) };
         done += 1;
         onOutcome(outcome, { done, of: mutants.length });
         return outcome;

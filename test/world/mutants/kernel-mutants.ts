@@ -58,14 +58,6 @@ export const kernelMutants: readonly Mutant[] = [
     expected: ['X9'],
   },
   {
-    id: 'execute-whatever-exists-is-ours',
-    file: executor,
-    find: 'isSameOwner(effect.manifest, result.object.value.metadata)',
-    replace: 'isSameOwner(effect.manifest, effect.manifest)',
-    breaks: 'An object of somebody else under a needed name counts as the one that was to be made.',
-    expected: ['S5', 'X8'],
-  },
-  {
     id: 'pipeline-failures-not-returned',
     file: pipeline,
     find: 'failures.push({ itemIdentifier: message.messageId });',
@@ -144,14 +136,6 @@ export const kernelMutants: readonly Mutant[] = [
     expected: ['X8', 'L1'],
   },
   {
-    id: 'pipeline-defect-acknowledged',
-    file: pipeline,
-    find: "return { kind: 'returned', reason, afterSeconds: backoffSeconds };",
-    replace: "return { kind: 'acknowledged' };",
-    breaks: 'Whatever is thrown and has no class of its own is logged and counts as success.',
-    expected: ['P4', 'X8'],
-  },
-  {
     id: 'pipeline-cluster-unchecked',
     file: pipeline,
     find: 'if (hint.source !== config.MILLRACE_CLUSTER_ID) {',
@@ -176,14 +160,6 @@ export const kernelMutants: readonly Mutant[] = [
     expected: ['P6', 'P4'],
   },
   {
-    id: 'pipeline-deadline-never',
-    file: pipeline,
-    find: 'parts.deadlineIn(Math.max(0, remainingMs() - closingTimeMs))',
-    replace: 'parts.deadlineIn(2 ** 31 - 1 - 0 * closingTimeMs)',
-    breaks: 'A read that hangs holds the invocation until the platform ends it.',
-    expected: ['P6', 'P4'],
-  },
-  {
     id: 'record-foreign-obeyed',
     file: record,
     find: 'if (owner.success && owner.data.uid !== uid) {',
@@ -203,8 +179,8 @@ export const kernelMutants: readonly Mutant[] = [
   {
     id: 'record-malformed-time-passes',
     file: 'functions/drain-step/before-return.ts',
-    find: '(since !== undefined && secondsBetween(since, now) >= settleSeconds)',
-    replace: '(since === undefined || secondsBetween(since, now) >= settleSeconds)',
+    find: 'return since !== undefined && secondsBetween(since, now) >= settleSeconds\n',
+    replace: 'return since === undefined || secondsBetween(since, now) >= settleSeconds\n',
     breaks: 'A malformed time in a record ends a wait instead of making the record unreadable.',
     expected: ['D8', 'D12'],
     also: [

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import type { Count, Hunt, Outcome } from './hunt-all.ts';
-import type { Verdict } from './try-mutant.ts';
+import type { Verdict, Violation } from './try-mutant.ts';
 
 /** Wide enough for the ids of the catalogue and of the invariants. */
 const idWidth = 42;
@@ -52,18 +52,31 @@ export function jsonReport(hunt: Hunt): string {
   return JSON.stringify({ ok: killed === mutants.length, killed, of: mutants.length, mutants });
 }
 
+/** A mutant as the ledger keeps it: what killed it, how that is seen again, and after how many runs. */
+export function ledgerLine({ mutant: { id }, trial: { verdict } }: Outcome) {
+  return verdict.kind === 'killed'
+    ? {
+        id,
+        verdict: verdict.kind,
+        invariant: verdict.violation.invariant,
+        by: replayOf(verdict.violation),
+        runs: verdict.runs,
+      }
+    : { id, verdict: verdict.kind };
+}
+
 function foundBy(verdict: Verdict): string {
   if (verdict.kind !== 'killed') {
     return '';
   }
-  const { plan, seed } = verdict.violation;
-  const what =
-    seed !== undefined
-      ? `seed ${seed}`
-      : typeof plan === 'string'
-        ? plan
-        : JSON.stringify(plan ?? '');
-  return `${verdict.runs.toLocaleString('en')} runs, ${what}`;
+  return `${verdict.runs.toLocaleString('en')} runs, ${replayOf(verdict.violation)}`;
+}
+
+function replayOf({ plan, seed }: Violation): string {
+  if (seed !== undefined) {
+    return `seed ${seed}`;
+  }
+  return typeof plan === 'string' ? plan : JSON.stringify(plan ?? '');
 }
 
 function whyOf(verdict: Verdict): string {

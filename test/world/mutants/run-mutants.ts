@@ -2,14 +2,17 @@ import { availableParallelism } from 'node:os';
 import { Command, InvalidArgumentError } from 'commander';
 import { describeError } from '#shared/kernel/errors.ts';
 import { catalogue } from './catalogue.ts';
-import { type Mutant, mutantOf } from './mutant.ts';
-import { jsonReport, outcomeLine, summary } from './report.ts';
-import { huntAll } from './hunt-all.ts';
+import { type Mutant, filesOf, mutantOf } from './mutant.ts';
+import { jsonReport, ledgerLine, outcomeLine, summary } from './report.ts';
+import { type Outcome, huntAll } from './hunt-all.ts';
+import { record } from '#test/world/verify/ledger.ts';
+import { writePage } from '#test/world/verify/page.ts';
 
 interface Options {
   readonly jobs: number;
   readonly limitSeconds: number;
   readonly json?: true;
+  readonly record?: true;
 }
 
 const program = new Command('mutants')
@@ -17,6 +20,7 @@ const program = new Command('mutants')
   .argument('[id...]', 'mutants of the catalogue; all when none is named')
   .option('--jobs <number>', 'mutants at a time', positiveNumber, availableParallelism())
   .option('--limit-seconds <number>', 'how long one may take', positiveNumber, 900)
+  .option('--record', 'add the run to the ledger, and make the report anew')
   .option('--json', 'end with one line of JSON')
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .addHelpText(
@@ -47,14 +51,14 @@ async function run(ids: readonly string[], options: Options): Promise<number> {
     return 2;
   }
   process.stderr.write('mutants: first the product as it is, which must pass\n');
+  const begunMs = performance.now();
   const hunt = await huntAll(mutants, {
     jobs: options.jobs,
-    verification: {
+    verificationOf: (mutant) => ({
       entry: new URL('../verify.ts', import.meta.url),
-      // One thread each: the processors are shared by the mutants.
-      words: ['--hunt', '--json', '--jobs', '1'],
+      words: ['--hunt', '--json', '--short', ...wordsFor(mutant, options.jobs)],
       limitMs: options.limitSeconds * 1000,
-    },
+    }),
     onOutcome: (outcome, count) => tell(outcomeLine(outcome, count)),
   });
   tell(summary(hunt));
@@ -64,7 +68,38 @@ async function run(ids: readonly string[], options: Options): Promise<number> {
   if (hunt.kind === 'unfounded') {
     return 2;
   }
+  if (options.record === true) {
+    recordHunt(hunt.outcomes, options.jobs, (performance.now() - begunMs) / 1000);
+  }
   return hunt.outcomes.every(({ trial }) => trial.verdict.kind === 'killed') ? 0 : 1;
+}
+
+/** The relay's parts are seen by its own plans, everything else by the others. One thread each: mutants share them. */
+function wordsFor(mutant: Mutant | undefined, jobs: number): readonly string[] {
+  if (mutant === undefined) {
+    return ['--jobs', String(jobs)];
+  }
+  const isRelay = filesOf(mutant).every((file) => file.startsWith('events/relay/'));
+  return ['--jobs', '1', ...(isRelay ? ['--relay'] : ['--plans', '--explore', '--swarm'])];
+}
+
+function recordHunt(outcomes: readonly Outcome[], jobs: number, seconds: number): void {
+  record({
+    part: 'mutants',
+    scale: 'long',
+    jobs,
+    seconds,
+    seed: 1,
+    figures: {
+      mutants: outcomes.length,
+      killed: outcomes.filter(({ trial }) => trial.verdict.kind === 'killed').length,
+    },
+    violations: 0,
+    evaluated: {},
+    covered: 0,
+    mutants: outcomes.map(ledgerLine),
+  });
+  writePage();
 }
 
 program.parse();

@@ -3,9 +3,11 @@ import { type LeavingRecord, readDrainRecord } from '#shared/api/drain-record.ts
 import { cellLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import { type Instant, parseInstant, secondsBetween } from '#shared/kernel/instant.ts';
+import type { KubeRequest } from '#shared/kube/connection.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { isSamePooler } from '#shared/topology/topology.ts';
 import type { Commit, StoredObject } from '#test/world/model/api-server.ts';
+import { worldClusterId, worldNamespace } from '#test/world/run/handler.ts';
 import type { Truth } from '#test/world/run/truth.ts';
 import {
   type InFlight,
@@ -47,6 +49,8 @@ export class Oracles implements Witness {
   #isTampered = false;
   /** Handlers that read a record which somebody without any right to then changed: what they do next nothing fences. */
   #misled: readonly number[] = [];
+  /** The last that was written for: a delete may mark an object and then remove it. */
+  #request: KubeRequest | undefined;
   /** Clocks of handlers differ: waits that a clock measures may be short. */
   #isSkewed = false;
 
@@ -80,11 +84,17 @@ export class Oracles implements Witness {
     readonly switchovers: readonly object[];
     readonly misled: readonly number[];
     readonly isLenient: boolean;
+    readonly isTampered: boolean;
+    readonly isSkewed: boolean;
+    readonly desired: ReadonlyMap<string, number>;
   } {
     return {
+      desired: this.#desired,
       switchovers: this.#switchovers,
       misled: this.#misled,
       isLenient: this.#isMeddledWith,
+      isTampered: this.#isTampered,
+      isSkewed: this.#isSkewed,
     };
   }
 
@@ -93,7 +103,7 @@ export class Oracles implements Witness {
   }
 
   wrote(write: Write, world: World): void {
-    const { actor, commit } = write;
+    const { actor, commit, request } = write;
     this.#isSkewed ||= world.skewMs !== 0;
     this.#rememberDesired(commit);
     if (actor.kind !== 'handler') {
@@ -110,7 +120,12 @@ export class Oracles implements Witness {
     }
     const by = actor.handler;
     this.#count(commit);
-    this.#checkIdentity(by, commit);
+    this.#checkTimeLeft(by);
+    this.#checkNothingLost(by);
+    if (request === undefined || request !== this.#request) {
+      this.#request = request;
+      this.#checkIdentity(by, write);
+    }
     this.#checkOneDestructive(by);
     if (commit.kind === 'Shard') {
       this.#checkRecordMove(by, commit, world);
@@ -127,6 +142,8 @@ export class Oracles implements Witness {
     const { by, call } = operation;
     const current = world.inFlight.find(({ id }) => id === by.id) ?? by;
     this.#checkOneDestructive(current);
+    this.#checkTimeLeft(current);
+    this.#checkNothingLost(current);
     const look = lookOf(current);
     const record = drainRecordIn(world, by);
     if (this.#misled.includes(by.id)) {
@@ -158,20 +175,64 @@ export class Oracles implements Witness {
       () => `${nameOf(by)} ended and left ${questions.length} requests open`,
     );
     const known = new Set(by.received.map(({ messageId }) => messageId));
+    this.#tally.check(
+      'X6',
+      by.seen.every(({ call }) => !call.isCached),
+      () => `${nameOf(by)} is content with reads from a cache`,
+    );
     // P5: all a handler can ask for is the cluster and the visibility of the messages it was given.
     this.#tally.count('P5');
+    if (ending?.kind !== 'returned') {
+      this.#tally.check('P4', false, () => `${nameOf(by)} threw ${String(ending?.error)}`);
+      return;
+    }
+    const failed = new Set(
+      ending.response.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier),
+    );
     this.#tally.check(
       'P4',
-      ending?.kind === 'returned' &&
-        ending.response.batchItemFailures.every(({ itemIdentifier }) => known.has(itemIdentifier)),
+      [...failed].every((id) => known.has(id)),
+      () => `${nameOf(by)} reports failures of messages it was not given`,
+    );
+    const read = by.seen.findLast(({ call }) => call.name === 'get Shard');
+    this.#tally.check(
+      'P4',
+      read === undefined || answersIt.has(read.status) || failed.size === by.received.length,
+      () => `${nameOf(by)} is done although its target could not be read (${read?.status})`,
+    );
+    const undone = lookOf(by).find(isUndone);
+    this.#tally.check(
+      'P4',
+      undone === undefined || failed.size === by.received.length,
+      () => `${nameOf(by)} is done although ${undone?.call.name} was not (${undone?.status})`,
+    );
+    for (const { messageId, body } of by.received) {
+      const subject = subjectOf(body);
+      const fellows = by.received.filter((other) => subjectOf(other.body) === subject);
+      this.#tally.check(
+        'P4',
+        subject === undefined
+          ? failed.has(messageId)
+          : fellows.every((other) => failed.has(other.messageId) === failed.has(messageId)),
+        () => `${nameOf(by)} reports ${[...failed].join(', ')} of ${by.received.length} as failed`,
+      );
+    }
+  }
+
+  /** P3: what nobody may act on is in a dead-letter queue when all is at rest. */
+  atRest(world: World): void {
+    const letters = [...world.queues.values()]
+      .flatMap((queue) => queue.deadLetters(world.now))
+      .filter(({ body }) => subjectOf(body) === undefined);
+    this.#tally.check(
+      'P3',
+      letters.length === world.poisoned,
       () =>
-        ending?.kind === 'threw'
-          ? `${nameOf(by)} threw ${String(ending.error)}`
-          : `${nameOf(by)} reports failures of messages it was not given`,
+        `of ${world.poisoned} messages that nobody may act on ${letters.length} are in dead-letter queues`,
     );
   }
 
-  /** D7, D8, D11, S4, S6, P3: nothing of ours is left half done, however the run went. */
+  /** D7, D8, D11, S4, S6: nothing of ours is left half done, however the run went. */
   atEnd(world: World): void {
     const pods = world.api.list('Pod');
     for (const { metadata } of pods) {
@@ -189,15 +250,6 @@ export class Oracles implements Witness {
     }
     for (const shard of world.api.list('Shard')) {
       this.#checkClaimsAtEnd(shard, world);
-    }
-    for (const [step, queue] of world.queues) {
-      for (const { body } of queue.deadLetters(world.now)) {
-        this.#tally.check(
-          'P3',
-          !body.includes('"specversion"'),
-          () => `a hint of ${step} is in its dead-letter queue: ${body}`,
-        );
-      }
     }
     if (this.#isTampered) {
       this.#tally.count('D8');
@@ -253,17 +305,27 @@ export class Oracles implements Witness {
     }
   }
 
-  /** X1: nobody writes an object of another uid than the ones it was told of. */
-  #checkIdentity(by: InFlight, { kind, name, before }: Commit): void {
-    if (before !== null) {
-      const { uid } = before.metadata;
-      const isKnown = by.seen.some(({ body }) => uidsIn(body).includes(uid));
-      this.#tally.check(
-        'X1',
-        isKnown,
-        () => `${nameOf(by)} writes ${kind} ${name} of uid ${uid}, which it has never read`,
-      );
+  /**
+   * X1, X2: nobody writes an object of another uid than it was told of, or of another version than it was told of last. The
+   * move of a record tests what it stands on by itself.
+   */
+  #checkIdentity(by: InFlight, { commit: { kind, name, before }, request }: Write): void {
+    if (before === null) {
+      return;
     }
+    const { uid, resourceVersion } = before.metadata;
+    const told = by.seen.flatMap(({ body }) => objectsIn(body).filter((each) => each.uid === uid));
+    this.#tally.check(
+      'X1',
+      told.length > 0,
+      () => `${nameOf(by)} writes ${kind} ${name} of uid ${uid}, which it has never read`,
+    );
+    this.#tally.check(
+      'X2',
+      request?.contentType === 'application/json-patch+json' ||
+        told.at(-1)?.resourceVersion === resourceVersion,
+      () => `${nameOf(by)} writes ${kind} ${name}, which has changed since it was told of it`,
+    );
   }
 
   #checkOneDestructive(by: InFlight): void {
@@ -271,6 +333,30 @@ export class Oracles implements Witness {
       'X4',
       by.destructive <= 1,
       () => `${nameOf(by)} did ${by.destructive} things that cannot be taken back`,
+    );
+  }
+
+  /** P6: what cannot end in time is not begun. A request that was long on its way was begun when it was asked for. */
+  #checkTimeLeft(by: InFlight): void {
+    const { startedAt, budgetMs } = by.handler.start;
+    const leftMs = startedAt + budgetMs - by.askedAt;
+    this.#tally.check(
+      'P6',
+      leftMs >= leastTimeMs,
+      () => `${nameOf(by)} begins to write with ${leftMs} ms left`,
+    );
+  }
+
+  /** X2: a write that was refused for an old view was the last of its look. */
+  #checkNothingLost(by: InFlight): void {
+    const lost = lookOf(by).find(
+      ({ call, status }) =>
+        call.isEffect && lostRace.has(status) && !call.name.startsWith('create '),
+    );
+    this.#tally.check(
+      'X2',
+      lost === undefined,
+      () => `${nameOf(by)} writes on after ${lost?.call.name} was refused with ${lost?.status}`,
     );
   }
 
@@ -560,6 +646,15 @@ export class Oracles implements Witness {
 const switchoverWindowSeconds = 75;
 const sendWithinSeconds = 10;
 
+/** The target is there, or it is not; anything else is not known. */
+const answersIt: ReadonlySet<number> = new Set([200, 404]);
+
+/** How the API server refuses a write whose precondition does not hold. */
+const lostRace: ReadonlySet<number> = new Set([404, 409, 412, 422]);
+
+/** The shortest write may take so long: an Event. */
+const leastTimeMs = 2_000;
+
 const noWrites: ObjectWrites = { creates: 0, updates: 0, deletes: 0 };
 
 /** The declared graph of drain-step, the record of one leaver at a time. */
@@ -582,6 +677,29 @@ const drainPaths: ReadonlySet<string> = new Set([
 
 function sameLeaver(one: LeavingRecord, other: LeavingRecord): boolean {
   return one.data.podUid === other.data.podUid;
+}
+
+/** The target of a hint that a handler may act on; none of any other message. */
+function subjectOf(body: string): string | undefined {
+  const isOurs =
+    body.includes(`"source":"${worldClusterId}"`) &&
+    body.includes(`"namespace":"${worldNamespace}"`);
+  return isOurs ? /"subject":"([^"]+)"/.exec(body)?.[1] : undefined;
+}
+
+/** A write that was refused, or never answered. One that is invalid is not tried again; Events are best effort. */
+function isUndone({ call: { via, name, isEffect }, status }: Seen): boolean {
+  const isAsWanted =
+    (name.startsWith('create ') && status === 409) ||
+    (name.startsWith('delete ') && status === 404);
+  return (
+    isEffect &&
+    via === 'api' &&
+    name !== 'create Event' &&
+    (status === 0 || status >= 400) &&
+    status !== 422 &&
+    !isAsWanted
+  );
 }
 
 function isGoing({ before, after }: Commit): boolean {
@@ -614,14 +732,20 @@ function lastTarget({ seen }: InFlight): StoredObject['metadata'] | undefined {
   return (last?.body as StoredObject | undefined)?.metadata;
 }
 
-function uidsIn(body: unknown): string[] {
+interface Told {
+  readonly uid: string;
+  readonly resourceVersion?: string;
+}
+
+/** Of the objects in an answer, which they are and as of when. */
+function objectsIn(body: unknown): readonly Told[] {
   const { metadata, items } = (body ?? {}) as {
-    metadata?: { uid?: string };
-    items?: { metadata: { uid: string } }[];
+    metadata?: Partial<Told>;
+    items?: { metadata: Told }[];
   };
   return [
-    ...(metadata?.uid === undefined ? [] : [metadata.uid]),
-    ...(items ?? []).map((item) => item.metadata.uid),
+    ...(metadata?.uid === undefined ? [] : [{ ...metadata, uid: metadata.uid }]),
+    ...(items ?? []).map((item) => item.metadata),
   ];
 }
 

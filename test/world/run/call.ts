@@ -6,6 +6,8 @@ export interface Call {
   readonly via: 'api' | 'topology' | 'admin' | 'queue';
   readonly name: string;
   readonly isEffect: boolean;
+  /** Whether an answer from a cache, of any age, would do. */
+  readonly isCached: boolean;
   /** Of Kubernetes objects. */
   readonly kind: ResourceKind | undefined;
   readonly namespace: string | undefined;
@@ -56,11 +58,18 @@ function read(question: Question): Call {
   }
   const [, namespace, , object, part] = found;
   const isEffect = method !== 'GET';
+  const isCached = question.request.query?.['resourceVersion'] !== undefined;
   const name = nameOf(method, kind, object, part, question.request.contentType);
-  return { via: 'api', name, isEffect, kind, namespace, object, path: '' };
+  return { via: 'api', name, isEffect, isCached, kind, namespace, object, path: '' };
 }
 
-const nothing = { kind: undefined, namespace: undefined, object: undefined, path: '' } as const;
+const nothing = {
+  isCached: false,
+  kind: undefined,
+  namespace: undefined,
+  object: undefined,
+  path: '',
+} as const;
 
 function nameOf(
   method: string,

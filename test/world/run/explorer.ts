@@ -47,6 +47,8 @@ export interface ExploreOptions {
   readonly maxStates: number;
   /** It ends after so many violations; what lies behind one is not looked at. */
   readonly maxViolations: number;
+  /** Asked now and then: the search is cut when it says so. */
+  readonly isTimeUp?: () => boolean;
   /** Each way to a state is gone on by one choice: states that look the same must go on the same. For small spaces. */
   readonly isDistrustful?: boolean;
   readonly onProgress?: (states: number) => void;
@@ -102,6 +104,9 @@ async function begin(exploration: Exploration, tally: Tally) {
   return { memory, workload, interleavings };
 }
 
+/** How often the clock is looked at. */
+const transitionsPerGlance = 1_000;
+
 /** A state on the way, and how many of the ways out of it were taken. */
 interface Frame {
   readonly state: State;
@@ -118,6 +123,7 @@ class Search {
   readonly #violations: FoundPath[] = [];
   /** By state, what each choice in it led to; only for who distrusts fingerprints. */
   readonly #nexts = new Map<string, string>();
+  #isTimeUp = false;
   #transitions = 0;
   #depth = 0;
   #ends = 0;
@@ -167,7 +173,12 @@ class Search {
 
   get #isEnough(): boolean {
     const { maxStates, maxViolations } = this.#options;
-    return this.#visited.size >= maxStates || this.#violations.length >= maxViolations;
+    if (this.#transitions % transitionsPerGlance === 0) {
+      this.#isTimeUp = this.#options.isTimeUp?.() === true;
+    }
+    return (
+      this.#isTimeUp || this.#visited.size >= maxStates || this.#violations.length >= maxViolations
+    );
   }
 
   /** Looks at a state for the first time, or not at all. */

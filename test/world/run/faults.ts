@@ -4,6 +4,7 @@ import { stepNames } from '#shared/api/steps.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
+import { worldClusterId, worldNamespace } from './handler.ts';
 import type { Workload } from './workload.ts';
 import type { Interference, Operation, World } from './world.ts';
 
@@ -16,8 +17,8 @@ export interface Fault {
   readonly name: string;
   /** Whether the goal must be reached with the same creates and deletes as without it. */
   readonly isOnlyOurs: boolean;
-  /** Whether members may be lost by it, which only both steps together bring back. */
-  readonly costsMembers: boolean;
+  /** What the data plane loses by it, for a while or for good. Members are only brought back by both steps together. */
+  readonly costs: 'nothing' | 'the lead' | 'a member' | 'every member';
   fits(operation: Pick<Operation, 'call'> & { readonly isFirst: boolean }): boolean;
   strike(operation: Operation, world: World): Promise<Blow> | Blow;
 }
@@ -29,6 +30,7 @@ const onReads: Fits = ({ call }) => !call.isEffect && call.via !== 'queue';
 const onApiReads: Fits = ({ call }) => !call.isEffect && call.via === 'api';
 const onLists: Fits = ({ call }) => call.name.startsWith('list ');
 const onApi: Fits = ({ call }) => call.via === 'api' && call.name !== 'create Event';
+const onApiWrites: Fits = (at) => onEffects(at) && at.call.via === 'api';
 const onTopology: Fits = ({ call }) => call.via === 'topology';
 const onFirst: Fits = ({ isFirst }) => isFirst;
 /** What happens to the world beside us matters only before something that looks or writes. */
@@ -72,8 +74,12 @@ const commonFaults: readonly Fault[] = [
     await world.runTwin(by);
     return 'served';
   }),
-  ours('F11 hangs 7 s', beforeSending, ({ by }, world) => {
-    world.hang(by, 7);
+  ours('F11 hangs 12 s', beforeSending, ({ by }, world) => {
+    world.hang(by, 12);
+    return 'not served';
+  }),
+  ours('F11 hangs 29 s', beforeSending, ({ by }, world) => {
+    world.hang(by, 29);
     return 'not served';
   }),
   ours('F11 zombie', beforeSending, ({ by }, world) => {
@@ -86,6 +92,7 @@ const commonFaults: readonly Fault[] = [
   }),
   ours('F22 throttled', onApi, () => refused(429, 'TooManyRequests')),
   ours('F22 server error', onApi, () => refused(500, 'InternalError')),
+  ours('F22 write forbidden', onApiWrites, () => refused(403, 'Forbidden')),
   ours('F23 API away', onFirst, outage('api')),
   ours('F23 multiadmin away', onFirst, outage('admin')),
   ours('F24 etcd away', onFirst, outage('topology')),
@@ -94,12 +101,23 @@ const commonFaults: readonly Fault[] = [
     return 'served';
   }),
   ours('F28 poison in the batch', onFirst, ({ by }, world) => {
-    world.send(by.step, '{"no":"hint"}');
+    world.poison(by.step, '{"no":"hint"}');
+    return 'served';
+  }),
+  ours('F28 hint of another cluster', onFirst, ({ by }, world) => {
+    const { body = '' } = by.received[0] ?? {};
+    world.poison(by.step, body.replace(`"source":"${worldClusterId}"`, '"source":"another"'));
+    return 'served';
+  }),
+  ours('F28 hint of another namespace', onFirst, ({ by }, world) => {
+    const { body = '' } = by.received[0] ?? {};
+    const elsewhere = body.replace(`"namespace":"${worldNamespace}"`, '"namespace":"elsewhere"');
+    world.poison(by.step, elsewhere);
     return 'served';
   }),
   ours('F29 next version', onFirst, (_operation, world) => {
     world.version = 'next';
-    world.later('the shipped version again', 30, () => (world.version = 'shipped'));
+    world.later('the shipped version again', 30, (at) => (at.version = 'shipped'));
     return 'served';
   }),
   costly('F17 pod replaced', anywhere, (_operation, world) => {
@@ -110,10 +128,17 @@ const commonFaults: readonly Fault[] = [
     deletePod(operation, world);
     return 'served';
   }),
-  costly('F17 shard replaced', onFirst, (operation, world) => {
-    replaceShard(operation, world);
+  costly('F17 pod gone', anywhere, (_operation, world) => {
+    removeAtOnce(world);
     return 'served';
   }),
+  {
+    ...costly('F17 shard replaced', anywhere, (operation, world) => {
+      replaceShard(operation, world);
+      return 'served';
+    }),
+    costs: 'every member',
+  },
   theirs(
     'F19 record removed',
     anywhere,
@@ -123,6 +148,11 @@ const commonFaults: readonly Fault[] = [
     'F19 record malformed',
     anywhere,
     editRecord(() => '{"v":1,'),
+  ),
+  theirs(
+    'F19 record of no time',
+    anywhere,
+    editRecord((text) => text.replace(/"since":"[^"]+"/, '"since":"soon"')),
   ),
   theirs(
     'F19 record of the future',
@@ -138,7 +168,7 @@ const commonFaults: readonly Fault[] = [
     annotate(operation, world, { 'example.com/notes': 'x'.repeat(200 * 1024) });
     return 'served';
   }),
-  theirs('F20 lead moves', anywhere, (_operation, world) => {
+  shaky('F20 lead moves', anywhere, (_operation, world) => {
     const { shard } = world.multigres.state.config;
     const path = `/api/v1/shards/${shard.database}/${shard.tableGroup}/${shard.shard}/switch-primary`;
     world.multigres.ask({ method: 'POST', path, body: { reason: 'a person' } }, world, world.now);
@@ -150,22 +180,22 @@ const commonFaults: readonly Fault[] = [
   costly('F32 leader dies', anywhere, die('leader')),
   costly('F32 leaver dies', anywhere, die('leaver')),
   costly('F32 replica dies', anywhere, die('replica')),
-  theirs('F33 two primaries', anywhere, (_operation, world) => {
+  shaky('F33 two primaries', anywhere, (_operation, world) => {
     const pod = podOf(world, 'leader');
     if (pod !== undefined) {
       world.fault({ kind: 'cutOff', pod, from: 'members' });
-      world.later('the network is whole again', 45, () => world.lift('cutOff', pod));
+      world.later('the network is whole again', 45, (at) => at.lift('cutOff', pod));
     }
     return 'served';
   }),
   theirs('F33 undecided proposal', anywhere, lasting({ kind: 'undecidedProposal' }, 15)),
-  theirs('F33 nobody leads', anywhere, lasting({ kind: 'noPrimary' }, 15)),
+  shaky('F33 nobody leads', anywhere, lasting({ kind: 'noPrimary' }, 15)),
 ];
 
 /** Every fault that may strike this workload: those that are the same for all, and its own edits (F18). */
 export function faultsOf({ steps, edits = [] }: Workload): readonly Fault[] {
   const common = commonFaults.filter(
-    ({ costsMembers }) => !costsMembers || steps.length === stepNames.length,
+    ({ costs }) => costs === 'nothing' || costs === 'the lead' || steps.length === stepNames.length,
   );
   const own = edits.map(({ name, act }) =>
     theirs(`F18 ${name}`, anywhere, (_operation, world) => {
@@ -177,15 +207,19 @@ export function faultsOf({ steps, edits = [] }: Workload): readonly Fault[] {
 }
 
 function ours(name: string, fits: Fits, strike: Fault['strike']): Fault {
-  return { name, isOnlyOurs: true, costsMembers: false, fits, strike };
+  return { name, isOnlyOurs: true, costs: 'nothing', fits, strike };
 }
 
 function theirs(name: string, fits: Fits, strike: Fault['strike']): Fault {
-  return { name, isOnlyOurs: false, costsMembers: false, fits, strike };
+  return { name, isOnlyOurs: false, costs: 'nothing', fits, strike };
+}
+
+function shaky(name: string, fits: Fits, strike: Fault['strike']): Fault {
+  return { name, isOnlyOurs: false, costs: 'the lead', fits, strike };
 }
 
 function costly(name: string, fits: Fits, strike: Fault['strike']): Fault {
-  return { name, isOnlyOurs: false, costsMembers: true, fits, strike };
+  return { name, isOnlyOurs: false, costs: 'a member', fits, strike };
 }
 
 function refused(status: number, reason: string): { kind: 'refusal'; response: KubeResponse } {
@@ -218,7 +252,7 @@ function lasting(
 ): Fault['strike'] {
   return (_operation, world) => {
     world.fault(fault);
-    world.later(`${fault.kind} is over`, seconds, () => world.lift(fault.kind));
+    world.later(`${fault.kind} is over`, seconds, (at) => at.lift(fault.kind));
     return 'served';
   };
 }
@@ -226,7 +260,7 @@ function lasting(
 function skew(seconds: number): Fault['strike'] {
   return (_operation, world) => {
     world.skewMs = seconds * 1_000;
-    world.later('clocks are right again', 30, () => (world.skewMs = 0));
+    world.later('clocks are right again', 30, (at) => (at.skewMs = 0));
     return 'served';
   };
 }
@@ -257,7 +291,8 @@ function podOf(world: World, who: 'leader' | 'leaver' | 'replica'): string | und
   }
 }
 
-function leaverIn(world: World): string | undefined {
+/** The pod whose drain is open. */
+export function leaverIn(world: World): string | undefined {
   const records = world.api.list('Shard').map(({ metadata }) => readDrainRecord(metadata));
   return records.flatMap((read) =>
     read.kind === 'ours' && read.record.state !== 'choosing' ? [read.record.data.pod] : [],
@@ -300,33 +335,16 @@ function annotate(operation: Operation, world: World, annotations: object): void
   }
 }
 
-/**
- * Somebody without any business there changes the record. Where the step then keeps its hands off, somebody resets the
- * record a minute later, as the condition says.
- */
+/** Somebody without any business there changes the record. */
 function editRecord(edit: (text: string) => string | null): Fault['strike'] {
   return (operation, world) => {
     const key = recordAnnotation(operation.by.step);
     const text = shardOf(operation, world)?.metadata.annotations?.[key];
     if (text !== undefined) {
       annotate(operation, world, { [key]: edit(text) });
-      world.later('somebody runs millrace reset where it is needed', 60, () => {
-        const now = shardOf(operation, world)?.metadata.annotations?.[key];
-        if (now !== undefined && !isRecord(now)) {
-          annotate(operation, world, { [key]: null });
-        }
-      });
     }
     return 'served';
   };
-}
-
-function isRecord(text: string): boolean {
-  try {
-    return (JSON.parse(text) as { v?: unknown }).v === 1;
-  } catch {
-    return false;
-  }
 }
 
 function refOf({ metadata: { namespace, name } }: KubeObject<'Shard'>): ObjectRef<'Shard'> {
@@ -348,6 +366,18 @@ function deletePod(_operation: Operation, world: World): void {
   }
 }
 
+/** Force-deleted: no grace, and no object that says that it goes. */
+function removeAtOnce(world: World): void {
+  const pod = strickenPod(world);
+  if (pod !== undefined) {
+    world.person({
+      method: 'DELETE',
+      path: pathOf({ kind: 'Pod', ...placeOf(pod) }),
+      body: { gracePeriodSeconds: 0 },
+    });
+  }
+}
+
 /** Force-deleted and made again at once, by somebody else, under the same name and with the same owner. */
 export function replacePod(world: World): void {
   const pod = strickenPod(world);
@@ -355,11 +385,7 @@ export function replacePod(world: World): void {
     return;
   }
   const { namespace, name } = placeOf(pod);
-  world.person({
-    method: 'DELETE',
-    path: pathOf({ kind: 'Pod', namespace, name }),
-    body: { gracePeriodSeconds: 0 },
-  });
+  removeAtOnce(world);
   const { nodeName: _node, ...spec } = pod.spec ?? { containers: [] };
   const { labels, annotations, ownerReferences } = pod.metadata;
   world.person({

@@ -43,6 +43,9 @@ export interface Start {
 /** Cluster and namespaces every handler of the world is configured with. */
 export const worldClusterId = 'world';
 
+/** The only namespace whose hints handlers take. */
+export const worldNamespace = 'db';
+
 interface Told {
   readonly id: number;
   readonly answer: Answer;
@@ -296,7 +299,7 @@ class LiveRun {
       random: () => chance,
       deadlineIn: () => neverAborts,
       logger: silent,
-      config: { MILLRACE_CLUSTER_ID: worldClusterId, MILLRACE_NAMESPACES: [] },
+      config: { MILLRACE_CLUSTER_ID: worldClusterId, MILLRACE_NAMESPACES: [worldNamespace] },
       outside: outsideOver(
         this.#connection(),
         async (receiptHandle, seconds) => {

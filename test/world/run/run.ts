@@ -1,5 +1,6 @@
-import { drainRequest, forceDrain } from '#shared/api/annotations.ts';
+import { drainRequest, forceDrain, recordAnnotations } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
+import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import { plusSeconds } from '#shared/kernel/instant.ts';
 import { pathOf } from '#shared/kube/http-kube.ts';
 import type { ObjectRef } from '#shared/kube/resources.ts';
@@ -19,6 +20,8 @@ export interface RunOptions {
   readonly strikes: readonly Strike[];
   /** Told of each question before it is served, and before anything strikes it. */
   readonly onOperation?: (operation: Operation, world: World) => void;
+  /** Asked once after each delivery, when nobody is at work: the run ends here where all that follows is known. */
+  readonly isKnown?: (world: World, stage: string) => boolean;
 }
 
 /** Times a quiet world whose goal is not reached is looked at anew, as the relay's resync does every half hour. */
@@ -38,7 +41,9 @@ export async function runToEnd(world: World, options: RunOptions): Promise<void>
   const { workload, strikes } = options;
   const limit = workload.bound.deliveries + workload.bound.perFault * strikes.length;
   const stop = world.deliveries + limit;
-  await runToQuiet(world, options, stop);
+  if ((await runToQuiet(world, options, stop)) === 'known') {
+    return;
+  }
   // What moved in the data plane alone is heard of at the resync at the latest, so one is part of converging.
   for (
     let resyncs = 0;
@@ -47,7 +52,9 @@ export async function runToEnd(world: World, options: RunOptions): Promise<void>
   ) {
     world.jump(plusSeconds(world.now, resyncSeconds));
     world.hints.resync(world.api);
-    await runToQuiet(world, options, stop);
+    if ((await runToQuiet(world, options, stop, `resync ${resyncs}`)) === 'known') {
+      return;
+    }
   }
   const missing = workload.missing(world);
   world.tally.check(
@@ -55,6 +62,7 @@ export async function runToEnd(world: World, options: RunOptions): Promise<void>
     missing.length === 0,
     () => `nothing moves any more, but ${missing.join('; ')}`,
   );
+  world.witnesses.forEach((witness) => witness.atRest?.(world));
   await showQuiescence(world, workload);
   world.witnesses.forEach((witness) => witness.atEnd?.(world));
 }
@@ -77,7 +85,15 @@ async function showQuiescence(world: World, workload: Workload): Promise<void> {
   world.tally.count('P2');
 }
 
-export async function runToQuiet(world: World, options: RunOptions, stop: number): Promise<void> {
+/** `known`: an earlier run has shown how it goes on. */
+export async function runToQuiet(
+  world: World,
+  options: RunOptions,
+  stop: number,
+  stage = 'faults',
+): Promise<'quiet' | 'known'> {
+  const lastStrike = options.strikes.at(-1)?.at ?? -1;
+  let asked = world.deliveries;
   for (;;) {
     const operation = world.nextOperation();
     if (operation !== undefined) {
@@ -86,7 +102,14 @@ export async function runToQuiet(world: World, options: RunOptions, stop: number
       continue;
     }
     world.settle();
-    if ((await world.hearReplies()) || (await world.deliverNext())) {
+    const isHeard = await world.hearReplies();
+    if (!isHeard && world.inFlight.length === 0 && asked < world.deliveries) {
+      asked = world.deliveries;
+      if (world.operations > lastStrike && options.isKnown?.(world, stage) === true) {
+        return 'known';
+      }
+    }
+    if (isHeard || (await world.deliverNext())) {
       if (world.deliveries > stop) {
         throw new Violation(
           'X8',
@@ -95,10 +118,10 @@ export async function runToQuiet(world: World, options: RunOptions, stop: number
       }
       continue;
     }
+    attend(world, options.workload);
     if (world.isAtRest) {
-      return;
+      return 'quiet';
     }
-    attend(world);
     world.passTo(world.nextInstant());
   }
 }
@@ -108,10 +131,11 @@ const attentionSeconds = 60;
 
 /**
  * The person on duty: does what the `Drained` condition asks for, a while after it does. A request that cannot be met is
- * taken back; a member is forced out where it does not run any more, and never else.
+ * taken back; a member is forced out where it does not run any more, or where the workload is about just that.
  */
-function attend(world: World): void {
+function attend(world: World, { givesUpQuorum }: Workload): void {
   for (const { metadata, status } of world.api.list('Shard')) {
+    resetRecords(world, metadata, status?.conditions ?? []);
     const drained = status?.conditions?.find(({ type }) => type === 'Drained');
     const read = readDrainRecord(metadata);
     if (drained?.status !== 'False' || read.kind !== 'ours' || read.record.state === 'choosing') {
@@ -126,11 +150,28 @@ function attend(world: World): void {
     } else if (
       drained.message.includes(`${forceDrain}=${podUid}`) &&
       metadata.annotations?.[forceDrain] !== podUid &&
-      world.multigres.state.members[podUid]?.process !== 'running' &&
+      (givesUpQuorum === true || world.multigres.state.members[podUid]?.process !== 'running') &&
       podUid !== claimUid
     ) {
       doOnce(world, `a person forces ${pod} (${podUid}) out, as the condition says`, (at) =>
         annotate(at, { kind: 'Shard', ...place }, forceDrain, podUid),
+      );
+    }
+  }
+}
+
+/** `millrace reset`, where a condition says that a record cannot be read. */
+function resetRecords(
+  world: World,
+  { namespace = '', name }: ObjectMetadata,
+  conditions: readonly { readonly reason: string; readonly message: string }[],
+): void {
+  for (const key of recordAnnotations) {
+    const isAsked = ({ reason, message }: (typeof conditions)[number]): boolean =>
+      reason === 'RecordUnreadable' && message.includes(key);
+    if (conditions.some(isAsked)) {
+      doOnce(world, `a person resets ${key}, as the condition says`, (at) =>
+        annotate(at, { kind: 'Shard', namespace, name }, key, null),
       );
     }
   }

@@ -1,5 +1,6 @@
 import { drainRequest } from '#shared/api/annotations.ts';
 import { plusSeconds } from '#shared/kernel/instant.ts';
+import { isSamePooler } from '#shared/topology/topology.ts';
 import { type InvariantId, type Tally, Violation } from '#test/world/oracles/tally.ts';
 import {
   type ClusterOptions,
@@ -11,6 +12,7 @@ import {
   removePod,
   scale,
 } from '#test/world/workloads/cluster.ts';
+import { canBear } from './bearing.ts';
 import { Chronicle } from './chronicle.ts';
 import { type Fault, faultsOf } from './faults.ts';
 import { Random } from './random.ts';
@@ -29,7 +31,7 @@ export interface SwarmEnd {
   readonly deliveriesToConverge: number;
   readonly virtualSeconds: number;
   readonly faults: readonly string[];
-  /** So many members were lost that the data plane has no quorum: then only a person can go on, and does not here. */
+  /** More members were lost at once than the data plane can bear, and it has no quorum: only a person could go on. */
   readonly isBeyondRepair: boolean;
   readonly violation:
     | { readonly invariant: InvariantId | 'defect'; readonly message: string }
@@ -45,6 +47,8 @@ interface Mix {
   readonly slowness: number;
   readonly acts: number;
   readonly faults: readonly Fault[];
+  /** Whether members are lost only where the others are a quorum without them. Then all must be well in the end. */
+  readonly isBearable: boolean;
 }
 
 /** The published bound of convergence: deliveries after the last fault, per member that exists or is wanted, and once. */
@@ -92,7 +96,8 @@ export async function runSeed(
       strikes: [],
     });
   } catch (error) {
-    isBeyondRepair = error instanceof Violation && error.id === 'X8' && !hasQuorum(world);
+    isBeyondRepair =
+      !mix.isBearable && error instanceof Violation && error.id === 'X8' && !hasQuorum(world);
     violation = isBeyondRepair
       ? undefined
       : {
@@ -115,7 +120,7 @@ export async function runSeed(
 
 function hasQuorum({ multigres }: World): boolean {
   const { leader, healthy, requiredCount } = truthOf(multigres.state);
-  const isLed = healthy.some(({ cell, name }) => cell === leader?.cell && name === leader.name);
+  const isLed = leader !== null && healthy.some((id) => isSamePooler(id, leader));
   return isLed && healthy.length >= requiredCount;
 }
 
@@ -126,6 +131,7 @@ function drawMix(random: Random): Mix {
   const some = all.filter(() => random.isLucky(0.4));
   return {
     cluster: {
+      versions: 'cluster',
       replicas,
       cells,
       requiredCount: replicas * cells.length >= 3 ? random.between(1, 2) : 1,
@@ -137,13 +143,14 @@ function drawMix(random: Random): Mix {
     slowness: random.pick([0, 0.02, 0.1]),
     acts: random.between(1, 5),
     faults: some.length === 0 ? all : some,
+    isBearable: random.isLucky(0.8),
   };
 }
 
 /** People act and faults strike, until the people have had enough. */
 async function storm(world: World, mix: Mix, random: Random, struck: string[]): Promise<void> {
   for (let act = 0; act < mix.acts; act += 1) {
-    actOfAPerson(world, random);
+    actOfAPerson(world, mix, random);
     const until = plusSeconds(world.now, random.between(0, 60));
     while (world.now < until) {
       await oneStep(world, mix, random, struck);
@@ -151,11 +158,14 @@ async function storm(world: World, mix: Mix, random: Random, struck: string[]): 
   }
 }
 
-function actOfAPerson(world: World, random: Random): void {
+function actOfAPerson(world: World, mix: Mix, random: Random): void {
   const all = pods(world).map(({ metadata }) => metadata.name);
+  const { cells = [], requiredCount = 1 } = mix.cluster;
+  // Fewer members than a commit needs can be asked for and are never given.
+  const fewest = Math.ceil(requiredCount / cells.length);
   const acts: (() => void)[] = [
-    () => scale(world, random.between(1, 4)),
-    () => scale(world, random.between(1, 4)),
+    () => scale(world, random.between(fewest, 4)),
+    () => scale(world, random.between(fewest, 4)),
     () => {
       editShard(world, { spec: { paused: true } });
       world.later('nobody pauses the shard any more', random.between(1, 40), (at) =>
@@ -167,7 +177,11 @@ function actOfAPerson(world: World, random: Random): void {
     const pod = random.pick(all);
     acts.push(
       () => editPod(world, pod, { metadata: { annotations: { [drainRequest]: 'maintenance' } } }),
-      () => removePod(world, pod),
+      () => {
+        if (!mix.isBearable || canBear({ costs: 'a member' }, world)) {
+          removePod(world, pod);
+        }
+      },
     );
   }
   random.pick(acts)();
@@ -181,7 +195,11 @@ async function oneStep(world: World, mix: Mix, random: Random, struck: string[])
     const operation = random.pick(operations);
     if (random.isLucky(mix.faultProbability)) {
       const isFirst = operation.by.seen.length === 0;
-      const fitting = mix.faults.filter((fault) => fault.fits({ call: operation.call, isFirst }));
+      const fitting = mix.faults.filter(
+        (fault) =>
+          fault.fits({ call: operation.call, isFirst }) &&
+          (!mix.isBearable || canBear(fault, world)),
+      );
       if (fitting.length > 0) {
         const fault = random.pick(fitting);
         struck.push(fault.name);

@@ -26,8 +26,13 @@ export interface Workload {
   readonly edits?: readonly Edit[];
   /** What is still missing to the goal; none: reached. Asked when nothing moves any more. */
   missing(world: World): readonly string[];
-  /** People act in the middle, so which member it concerns depends on when: creates and deletes are compared by kind. */
-  readonly choicesDependOnTime?: true;
+  /**
+   * People act in the middle, so when something happens decides which member it concerns: then creates and deletes are
+   * compared by kind; or how many it concerns, and they are not compared at all.
+   */
+  readonly choicesDependOnTime?: 'who goes' | 'how many go';
+  /** The person on duty forces a leaver out also where it runs: a quorum is given up on purpose. */
+  readonly givesUpQuorum?: true;
   /** Further checks of this workload's step, beside those that hold for all. */
   readonly witnesses?: readonly ((tally: Tally) => Witness)[];
   /** At most so many deliveries without faults, and so many more for each fault: the published bound of convergence. */

@@ -43,6 +43,8 @@ export interface InFlight {
   readonly step: StepName;
   readonly received: readonly Received[];
   readonly handler: Handler;
+  /** When it asked what it asks now. */
+  readonly askedAt: Instant;
   /** The same handler on a message that says other things of the same target: it must do the same (X5). */
   readonly shadow: Handler | undefined;
   /** What it has been told, in order. */
@@ -95,7 +97,9 @@ export interface Witness {
   fork(): Witness;
   /** What was counted so far does not count. */
   startCounting?(): void;
-  /** All is at rest, and the workload says that its goal is reached. */
+  /** All is at rest. */
+  atRest?(world: World): void;
+  /** It stayed so, and the workload says that its goal is reached. */
   atEnd?(world: World): void;
 }
 
@@ -155,6 +159,8 @@ export class World {
   operations = 0;
   /** Handlers started. */
   deliveries = 0;
+  /** Messages that nobody may act on. */
+  poisoned = 0;
   /** Every hint body that was ever sent. */
   sent: readonly { readonly step: StepName; readonly body: string }[] = [];
   /** The steps that run; what is due for others is dropped. */
@@ -191,6 +197,7 @@ export class World {
       this.operations = copyOf.operations;
       this.deliveries = copyOf.deliveries;
       this.sent = copyOf.sent;
+      this.poisoned = copyOf.poisoned;
       this.version = copyOf.version;
       this.skewMs = copyOf.skewMs;
       this.oursWritten = copyOf.oursWritten;
@@ -263,6 +270,17 @@ export class World {
     }
   }
 
+  /** What is still to come by plan, and how the outside world is apart from what it stores; for telling moments apart. */
+  get circumstances(): object {
+    return {
+      planned: this.planned.map(({ name, at }) => ({ name, at })),
+      outages: this.#outages,
+      skewMs: this.skewMs,
+      version: this.version,
+      isTopologyReachable: this.multigres.isTopologyReachable,
+    };
+  }
+
   /** Gives a question an answer that is known without asking. */
   async serveKnown(operation: Operation, response: KubeResponse): Promise<void> {
     this.operations += 1;
@@ -331,6 +349,7 @@ export class World {
       step,
       received,
       handler,
+      askedAt: this.now,
       shadow,
       seen: [],
       destructive: 0,
@@ -464,6 +483,12 @@ export class World {
     this.queues.get(step)?.send(body, this.now);
   }
 
+  /** Sends a message that nobody may act on. */
+  poison(step: StepName, body: string): void {
+    this.poisoned += 1;
+    this.send(step, body);
+  }
+
   /** Every message that was ever sent, once. */
   sentOnce(): readonly { readonly step: StepName; readonly body: string }[] {
     return [...new Map(this.sent.map((message) => [message.body, message])).values()];
@@ -553,7 +578,13 @@ export class World {
   #perform(operation: Operation): Answer | 'later' {
     const { question, call, by } = operation;
     if (question.to === 'queue') {
-      const { receiptHandle } = by.received[Number(question.receiptHandle)] ?? {};
+      const place = Number(question.receiptHandle.slice(receiptPrefix.length));
+      const { receiptHandle } = by.received[place] ?? {};
+      this.tally.check(
+        'P3',
+        question.seconds <= longestGivenBackSeconds,
+        () => `${nameOf(by)} gives its message back for ${question.seconds} s`,
+      );
       if (receiptHandle !== undefined) {
         this.queues.get(by.step)?.changeVisibility(receiptHandle, question.seconds, this.now);
       }
@@ -620,11 +651,20 @@ export class World {
       body: answer.kind === 'answered' ? answer.response.body : undefined,
       truth: call.isEffect ? undefined : this.#truth(),
     };
+    this.#checkShadowAsks(current, question);
     const shadow = await current.shadow?.answer(question.id, answer, this.now);
     if (shadow !== undefined) {
       this.#checkShadow(current, handler, shadow);
     }
-    const next: InFlight = { ...current, handler, shadow, seen: [...current.seen, seen] };
+    // Whatever the data plane still answers to a question that is given up is heard by nobody.
+    const next: InFlight = {
+      ...current,
+      handler,
+      askedAt: this.now,
+      shadow,
+      seen: [...current.seen, seen],
+      waits: undefined,
+    };
     this.#replace(next);
     this.#endIfDone(next);
   }
@@ -638,6 +678,16 @@ export class World {
     const truth = truthOf(state);
     knownTruths.set(state, { changes, truth });
     return truth;
+  }
+
+  #checkShadowAsks(by: InFlight, { id }: Question): void {
+    if (by.shadow !== undefined) {
+      this.tally.check(
+        'X5',
+        by.shadow.questions.some((asked) => asked.id === id),
+        () => `${nameOf(by)} asks nothing when its message says other things of the same target`,
+      );
+    }
   }
 
   #checkShadow(by: InFlight, handler: Handler, shadow: Handler): void {
@@ -749,8 +799,14 @@ function hintFor({ step, kind, namespace, name, uid }: Due, now: Instant): strin
   return text;
 }
 
+/** What a handler is told of a receipt; its messages are called by their places alone. */
+const receiptPrefix = 'receipt ';
+
+/** What failed is looked at again within this, in seconds. */
+const longestGivenBackSeconds = 300;
+
 /** Every so many deliveries one is made twice, to see whether it depends on what the message says. */
-const deliveriesPerShadow = 5;
+const deliveriesPerShadow = 10;
 
 /** A message about the same target, forged by somebody who may send: another uid, version, cause and time. */
 function forged(received: Received): Received {
@@ -767,7 +823,7 @@ function eventOf(received: readonly Received[], step: StepName): SQSEvent {
   return {
     Records: received.map(({ messageId, body, receiveCount, sentAt }, place) => ({
       messageId,
-      receiptHandle: String(place),
+      receiptHandle: `${receiptPrefix}${place}`,
       body,
       attributes: {
         ApproximateReceiveCount: String(receiveCount),

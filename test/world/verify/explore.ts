@@ -1,7 +1,7 @@
 import { Tally } from '#test/world/oracles/tally.ts';
 import { explorationsOf } from '#test/world/run/explorations.ts';
 import { explore } from '#test/world/run/explorer.ts';
-import type { FoundViolation, Part } from './part.ts';
+import { type FoundViolation, type Part, timeLimit } from './part.ts';
 
 /**
  * States after which the search in one exploration is cut. In CI every exploration is meant to end before; what was cut is
@@ -16,7 +16,9 @@ const maxViolations = 3;
 /** Every interleaving within stated bounds. Workers share explorations out among them, so no state counts twice. */
 export const explorePart: Part = {
   name: 'explore',
-  async run({ scale, share, isHunt }, onProgress) {
+  async run(options, onProgress) {
+    const { scale, share, isHunt } = options;
+    const isTimeUp = timeLimit(options);
     const tally = new Tally();
     const figures = { states: 0, transitions: 0, mostDepth: 0, ends: 0, exhausted: 0, cut: 0 };
     const violations: FoundViolation[] = [];
@@ -25,6 +27,7 @@ export const explorePart: Part = {
       const report = await explore(exploration, {
         tally,
         maxStates: maxStates[scale],
+        isTimeUp,
         maxViolations: isHunt ? 1 : maxViolations,
         onProgress: (states) => onProgress(`${exploration.name}: ${states} states`),
       });

@@ -1,5 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { explorationsOf } from '#test/world/run/explorations.ts';
+import type { Bounds } from '#test/world/run/interleavings.ts';
 import { type LedgerEntry, readLedger } from './ledger.ts';
 
 const path = fileURLToPath(new URL('../report.md', import.meta.url));
@@ -22,6 +24,10 @@ export function pageOf(entries: readonly LedgerEntry[]): string {
     ...partsTable(last.filter(({ mutants }) => mutants === undefined)),
     '',
     ...invariantsTable(last),
+    '',
+    ...boundsTable(),
+    '',
+    ...leftOut,
     '',
     ...mutantsTable(last.find(({ mutants }) => mutants !== undefined)),
     '',
@@ -55,6 +61,44 @@ function figuresText(figures: LedgerEntry['figures']): string {
 function words(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
+
+/** Within which every interleaving was tried. */
+function boundsTable(): string[] {
+  const long = explorationsOf('long');
+  return [
+    '## Bounds of the explorer',
+    '',
+    'Handlers at a time, and how often each thing may happen in one run; everything within is tried in every order.',
+    '',
+    '| exploration | in CI | in the long run |',
+    '| --- | --- | --- |',
+    ...explorationsOf('short').map(
+      ({ name, bounds }, index) =>
+        `| ${name} | ${boundsText(bounds)} | ${boundsText(long[index]?.bounds ?? bounds)} |`,
+    ),
+  ];
+}
+
+function boundsText(bounds: Bounds): string {
+  const { handlers, duplicates, crashes, lostAnswers, pauses, acts, answersIn } = bounds;
+  const counts = { handlers, duplicates, crashes, 'lost answers': lostAnswers, pauses };
+  const used = Object.entries(counts).filter(([, count]) => count > 0);
+  const texts = [
+    ...used.map(([name, count]) => `${name} ${count}`),
+    ...acts.map(({ name }) => name),
+    ...(answersIn === 'every order' ? ['answers in every order'] : []),
+  ];
+  return texts.join(', ');
+}
+
+const leftOut = [
+  '## What this does not show',
+  '',
+  'Requests take no time but what a fault gives them. One shard, one node, no volumes that fail, no admission. The data',
+  'plane is a stand-in, whose likeness ends where its README says. Losses beyond what it can bear are only held to the',
+  'rules of safety. Where the clocks of handlers differ by an hour, waits that a clock measures are not checked. A record',
+  'that somebody without any right to changes between a look and its write is not fenced by the look.',
+];
 
 function invariantsTable(entries: readonly LedgerEntry[]): string[] {
   const totals = new Map<string, { times: number; workloads: number }>();

@@ -1,3 +1,4 @@
+import { realNowMs } from '#test/world/run/poison.ts';
 import type { InvariantId } from '#test/world/oracles/tally.ts';
 
 /** What a part is told. */
@@ -9,6 +10,8 @@ export interface PartOptions {
   readonly share: { readonly index: number; readonly of: number };
   /** Stop at the first violation. */
   readonly isHunt: boolean;
+  /** Nothing new is begun after so many minutes; what was not reached is said. */
+  readonly minutes: number;
 }
 
 export interface FoundViolation {
@@ -26,6 +29,12 @@ export interface PartReport {
   readonly evaluated: { readonly [id: string]: { readonly [workload: string]: number } };
   /** `<record's state> × <fault>`. */
   readonly covered: readonly string[];
+}
+
+/** Says when a part's time is up. Taken when the part begins. */
+export function timeLimit({ minutes }: PartOptions): () => boolean {
+  const endMs = realNowMs() + minutes * 60_000;
+  return () => realNowMs() >= endMs;
 }
 
 /** One way of looking for violations. */

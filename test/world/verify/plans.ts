@@ -1,17 +1,23 @@
 import { Tally } from '#test/world/oracles/tally.ts';
 import { type Candidate, PlanSearch } from '#test/world/run/plans.ts';
 import { Random } from '#test/world/run/random.ts';
-import type { FoundViolation, Part, PartOptions, PartReport } from './part.ts';
+import {
+  type FoundViolation,
+  type Part,
+  type PartOptions,
+  type PartReport,
+  timeLimit,
+} from './part.ts';
 import { everyWorkload } from './workloads.ts';
 
-/** Second faults tried after each first one: none in CI, all that are left after pruning in the long run. */
-const pairsPerFault = { short: 0, long: 1_000 };
+/** Second faults tried after each first one: none in CI, so many of those left after pruning, drawn by seed, in the long run. */
+const pairsPerFault = { short: 0, long: 20 };
 
 /** In CI faults that strike the same kind of question in the same state of all records count as one. */
 const isPruned = { short: true, long: false };
 
-/** Plans tried before a hunt gives up. */
-const huntedPlans = 2_000;
+/** Plans that a worker takes at a time: neighbours come to the same moments, and those are known in one worker only. */
+const blockLength = 100;
 
 /** Every plan with one fault, and pairs of faults, for every workload. */
 export const plansPart: Part = {
@@ -20,11 +26,14 @@ export const plansPart: Part = {
 };
 
 async function exploreAll(
-  { seed, scale, share }: PartOptions,
+  options: PartOptions,
   onProgress: (text: string) => void,
 ): Promise<PartReport> {
+  const { seed, scale, share } = options;
+  const isTimeUp = timeLimit(options);
   const tally = new Tally();
   const searches: PlanSearch[] = [];
+  const blocks: Block[] = [];
   for (const workload of await everyWorkload()) {
     const search = new PlanSearch(workload, {
       tally,
@@ -34,37 +43,80 @@ async function exploreAll(
     });
     searches.push(search);
     const candidates = await search.candidates();
-    for (const [place, candidate] of candidates.entries()) {
-      if (place % share.of === share.index) {
+    for (let from = 0; from < candidates.length; from += blockLength) {
+      blocks.push({ search, candidates: candidates.slice(from, from + blockLength) });
+    }
+  }
+  // In an order of chance, so that whatever the time is enough for is of all workloads.
+  const order = new Random(seed).sample(blocks, blocks.length);
+  const ours = order.filter((_block, place) => place % share.of === share.index);
+  const of = ours.reduce((sum, { candidates }) => sum + candidates.length, 0);
+  let done = 0;
+  for (const { search, candidates } of ours) {
+    for (const candidate of candidates) {
+      if (!isTimeUp()) {
         await search.explore(candidate);
-        onProgress(`${workload.name}: ${place} of ${candidates.length} first faults`);
+        done += 1;
+        onProgress(`${done} of ${of} first faults`);
       }
     }
   }
-  return reportOf(searches, tally);
+  const report = reportOf(searches, tally);
+  return { ...report, figures: { ...report.figures, firstFaultsNotReached: of - done } };
 }
 
-/** Plans of all workloads in a random order: what one guard too few breaks is seen soon, wherever it is. */
+/** Candidates that are run one after the other by one worker. */
+interface Block {
+  readonly search: PlanSearch;
+  readonly candidates: readonly Candidate[];
+}
+
+/**
+ * Plans of all workloads, the most different ones first: of each kind of question, fault and step one that is drawn by
+ * seed, then a second of each, and so on. What one guard too few breaks is seen soon, wherever it is.
+ */
 async function hunt({ seed, share }: PartOptions): Promise<PartReport> {
   const tally = new Tally();
   const searches: PlanSearch[] = [];
-  const all: { readonly search: PlanSearch; readonly candidate: Candidate }[] = [];
+  const byKind = new Map<string, Hunted[]>();
+  const random = new Random(seed);
   for (const workload of await everyWorkload()) {
-    const search = new PlanSearch(workload, { tally, seed, pairsPerFault: 0 });
+    const search = new PlanSearch(workload, { tally, seed, pairsPerFault: 0, isPruned: true });
     searches.push(search);
-    all.push(...(await search.candidates()).map((candidate) => ({ search, candidate })));
+    for (const candidate of await search.candidates()) {
+      const kind = kindOf(candidate);
+      byKind.set(kind, [...(byKind.get(kind) ?? []), { search, candidate }]);
+    }
     if (search.report.violations.length > 0) {
       return reportOf(searches, tally);
     }
   }
-  const tried = new Random(seed + share.index).sample(all, Math.ceil(huntedPlans / share.of));
-  for (const { search, candidate } of tried) {
+  const shuffled = [...byKind.values()].map((all) => random.sample(all, all.length));
+  const rounds = Math.max(...shuffled.map(({ length }) => length));
+  const order = Array.from({ length: rounds }, (_, round) =>
+    random.sample(
+      shuffled.flatMap((all) => all[round] ?? []),
+      shuffled.length,
+    ),
+  ).flat();
+  const ours = order.filter((_each, place) => place % share.of === share.index);
+  for (const { search, candidate } of ours) {
     await search.explore(candidate);
     if (search.report.violations.length > 0) {
       break;
     }
   }
   return reportOf(searches, tally);
+}
+
+interface Hunted {
+  readonly search: PlanSearch;
+  readonly candidate: Candidate;
+}
+
+function kindOf({ moment: { operation, isFirst }, fault }: Candidate): string {
+  const { by, call } = operation;
+  return [by.step, call.name, by.writes > 0, isFirst, fault.name].join('/');
 }
 
 function reportOf(searches: readonly PlanSearch[], tally: Tally): PartReport {
@@ -75,9 +127,11 @@ function reportOf(searches: readonly PlanSearch[], tally: Tally): PartReport {
     figures: {
       plans: sum(({ plans }) => plans),
       rawPlans: sum(({ raw }) => raw),
+      sharedEnds: sum(({ known }) => known),
       operations: sum(({ operations }) => operations),
       virtualSeconds: Math.round(sum(({ virtualSeconds }) => virtualSeconds)),
       mostDeliveries: Math.max(...reports.map(({ mostDeliveries }) => mostDeliveries)),
+      mostWritesPerFault: Math.max(...reports.map(({ mostWritesPerFault }) => mostWritesPerFault)),
     },
     violations: reports.flatMap(({ violations }) =>
       violations.map(({ invariant, plan, message }): FoundViolation => ({

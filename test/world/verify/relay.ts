@@ -5,7 +5,7 @@ import type { Part } from './part.ts';
 /** Plans with one fault in CI, and pairs in the long run; a hunt ends with the first violation. */
 export const relayPart: Part = {
   name: 'relay',
-  async run({ seed, scale, share, isHunt }, onProgress) {
+  async run({ seed, scale, share, isHunt, minutes }, onProgress) {
     const workloads = relayWorkloads
       .map(({ name }) => name)
       .filter((_name, place) => place % share.of === share.index);
@@ -14,12 +14,14 @@ export const relayPart: Part = {
       seed,
       workloads,
       isHunt,
+      budgetMs: minutes * 60_000,
       onPlan: (plans) => onProgress(`${plans} plans`),
     });
     return {
       figures: {
         plans: report.plans,
         rawPlans: report.counts.reduce((sum, { raw }) => sum + raw, 0),
+        plansNotReached: report.counts.reduce((sum, { pruned, run }) => sum + pruned - run, 0),
       },
       violations: report.violations.map(({ law, message, plan }) => ({
         invariant: law,

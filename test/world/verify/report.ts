@@ -14,8 +14,14 @@ export function printSummary(name: string, { figures, violations }: PartReport):
   }
 }
 
+interface ReportOptions {
+  readonly isJson: boolean;
+  /** Of those that were tried in this run. */
+  readonly mutants: { readonly killed: number; readonly total: number } | undefined;
+}
+
 /** How often each invariant was evaluated, and, where asked for, everything as one line of JSON. */
-export function printReport(report: PartReport, { isJson }: { readonly isJson: boolean }): void {
+export function printReport(report: PartReport, { isJson, mutants }: ReportOptions): void {
   for (const [id, byWorkload] of Object.entries(report.evaluated)) {
     const total = Object.values(byWorkload).reduce((sum, count) => sum + count, 0);
     print(
@@ -32,6 +38,7 @@ export function printReport(report: PartReport, { isJson }: { readonly isJson: b
         states: figures['states'] ?? 0,
         sims: figures['sims'] ?? 0,
         violations: violations.length,
+        mutants: mutants ?? { killed: 0, total: 0 },
         ...(violation === undefined
           ? {}
           : {

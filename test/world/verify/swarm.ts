@@ -1,6 +1,6 @@
 import { Tally } from '#test/world/oracles/tally.ts';
 import { runSeed } from '#test/world/run/swarm.ts';
-import type { FoundViolation, Part } from './part.ts';
+import { type FoundViolation, type Part, timeLimit } from './part.ts';
 
 const seeds = { short: 300, long: 100_000 };
 
@@ -10,17 +10,24 @@ const repeated = 20;
 /** Runs drawn from seeds, one after the other. */
 export const swarmPart: Part = {
   name: 'swarm',
-  async run({ seed, scale, share, isHunt }, onProgress) {
+  async run(options, onProgress) {
+    const { seed, scale, share, isHunt } = options;
+    const isTimeUp = timeLimit(options);
     const tally = new Tally();
     const figures = {
       sims: 0,
       beyondRepair: 0,
+      notReached: 0,
       operations: 0,
       virtualSeconds: 0,
       mostDeliveriesToConverge: 0,
     };
     const violations: FoundViolation[] = [];
     for (let index = share.index; index < seeds[scale]; index += share.of) {
+      if (isTimeUp()) {
+        figures.notReached += 1;
+        continue;
+      }
       const run = await runSeed(seed + index, tally);
       const replay = `--seed ${run.seed}`;
       if (run.violation !== undefined) {

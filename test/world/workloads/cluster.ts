@@ -11,12 +11,13 @@ import { Multigres } from '#test/world/model/multigres.ts';
 import { adminService, topologyService } from '#test/world/run/call.ts';
 import { Oracles } from '#test/world/oracles/oracles.ts';
 import type { Tally } from '#test/world/oracles/tally.ts';
+import { worldNamespace } from '#test/world/run/handler.ts';
 import { type Setup, World } from '#test/world/run/world.ts';
 
 /** 2026-01-01T00:00:00Z */
 const start = Date.UTC(2026, 0, 1) as Instant;
 
-const namespace = 'db';
+const namespace = worldNamespace;
 const shardName = 'orders';
 
 export interface ClusterOptions extends Pick<Setup, 'versions' | 'memory'> {
@@ -53,7 +54,7 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
     steps: stepNames,
     tally,
     witness: new Oracles(tally),
-    ...(options.versions === undefined ? {} : { versions: options.versions }),
+    versions: options.versions ?? 'object',
     ...(options.memory === undefined ? {} : { memory: options.memory }),
   });
   make(world, 'Namespace', undefined, { metadata: { name: namespace } });

@@ -84,6 +84,27 @@ export const workloads: readonly Workload[] = [
     bound,
   },
   {
+    name: 'a finalizer holds the leaver',
+    steps: ['drain-step'],
+    create: (tally) => aWorld(tally, { replicas: 3 }),
+    begin: (world) => {
+      const last = pods(world).at(-1)?.metadata.name ?? '';
+      editPod(world, last, { metadata: { finalizers: ['example.com/backup'] } });
+      scale(world, 2);
+      world.plan({
+        name: 'whose finalizer it is sees to the leaver, for a while',
+        when: (at) => pods(at).some(({ metadata }) => metadata.deletionTimestamp !== undefined),
+        act: (at) =>
+          at.later('and lets it go', 40, (later) =>
+            editPod(later, last, { metadata: { finalizers: null } }),
+          ),
+      });
+    },
+    edits: [pausedForAWhile],
+    missing: missingMembers,
+    bound,
+  },
+  {
     name: 'a surplus member goes unseen',
     steps: ['drain-step'],
     create: (tally) => aWorld(tally, { replicas: 3, whenScaled: 'Delete' }),
@@ -112,7 +133,7 @@ export const workloads: readonly Workload[] = [
   },
   {
     name: 'a left claim is wanted again',
-    choicesDependOnTime: true,
+    choicesDependOnTime: 'who goes',
     steps: ['drain-step', 'pool-pods'],
     create: (tally) => aWorld(tally, { replicas: 3, whenScaled: 'Delete' }),
     begin: (world) => {
@@ -194,6 +215,7 @@ export const workloads: readonly Workload[] = [
         editShard(at, { metadata: { annotations: { [forceDrain]: leaver?.metadata.uid ?? '' } } });
       });
     },
+    givesUpQuorum: true,
     // The data plane keeps whom it cannot spare in its cohort, so only the pods are counted.
     missing: (world) => missingMembers(world).filter((problem) => !problem.includes('cohort')),
     bound: { deliveries: 150, perFault: 150 },

@@ -18,7 +18,7 @@ const bound = { deliveries: 160, perFault: 160 };
 export const workloads: readonly Workload[] = [
   {
     name: '3 to 2 to 3',
-    choicesDependOnTime: true,
+    choicesDependOnTime: 'who goes',
     steps: ['drain-step', 'pool-pods'],
     create: (tally) => aWorld(tally, { replicas: 3 }),
     begin: (world) => {
@@ -67,7 +67,7 @@ export const workloads: readonly Workload[] = [
   },
   {
     name: 'the leaver dies without a word',
-    choicesDependOnTime: true,
+    choicesDependOnTime: 'who goes',
     steps: ['drain-step', 'pool-pods'],
     create: (tally) => aWorld(tally, { replicas: 3, whenScaled: 'Delete' }),
     begin: (world) => {
@@ -86,7 +86,7 @@ export const workloads: readonly Workload[] = [
   },
   {
     name: 'pods go while it scales',
-    choicesDependOnTime: true,
+    choicesDependOnTime: 'who goes',
     steps: ['drain-step', 'pool-pods'],
     create: (tally) => aWorld(tally, { replicas: 3 }),
     begin: (world) => {
@@ -95,6 +95,26 @@ export const workloads: readonly Workload[] = [
         name: 'a person deletes the leaver',
         when: (at) => drainState(at) === 'draining',
         act: (at) => removePod(at, pods(at).at(-1)?.metadata.name ?? ''),
+      });
+    },
+    missing: missingMembers,
+    bound,
+  },
+  {
+    name: 'the leader dies past the point of no return',
+    choicesDependOnTime: 'how many go',
+    steps: ['drain-step', 'pool-pods'],
+    create: (tally) => aWorld(tally, { replicas: 4 }),
+    begin: (world) => {
+      scale(world, 3);
+      world.plan({
+        name: 'the leader has two seconds left',
+        when: (at) => drainState(at) === 'finished',
+        act: (at) =>
+          at.later('the leader is killed', 2, (later) => {
+            const pod = leaderPod(later) ?? '';
+            later.fault({ kind: 'podDeath', pod, leaves: 'failed' });
+          }),
       });
     },
     missing: missingMembers,
