@@ -2,13 +2,21 @@ import { defineConfig } from 'vitest/config';
 
 /**
  * Three projects: `unit` needs nothing but Node; `cluster` runs against a real API server and etcd, one file at a time,
- * because each file brings up a control plane of its own; `deploy` adds a stand-in for AWS and deploys to it.
+ * because each file brings up a control plane of its own; `deploy` adds a stand-in for AWS and deploys to it. A test's
+ * time limit ends one that hangs; it says nothing about speed, and holds on a machine many times slower.
  */
 export default defineConfig({
   test: {
     root: new URL('..', import.meta.url).pathname,
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      {
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
       {
         test: {
           name: 'cluster',
