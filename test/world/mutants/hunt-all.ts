@@ -20,19 +20,21 @@ export type Hunt =
 export interface HuntParts {
   /** Processes at a time. */
   readonly jobs: number;
+  /** Whether the product as it is is verified first. */
+  readonly isBaseFirst: boolean;
   /** Looks for what a mutant breaks; everywhere where there is none. */
   readonly verificationOf: (mutant: Mutant | undefined) => Verification;
   /** Called as each one ends, in whatever order. */
   readonly onOutcome: (outcome: Outcome, count: Count) => void;
 }
 
-/** Tries every mutant in a process of its own, after the product as it is. The outcomes are in the mutants' order. */
+/** Tries every mutant in a process of its own. The outcomes are in the mutants' order. */
 export async function huntAll(
   mutants: readonly Mutant[],
-  { jobs, verificationOf, onOutcome }: HuntParts,
+  { jobs, isBaseFirst, verificationOf, onOutcome }: HuntParts,
 ): Promise<Hunt> {
-  const unmutated = await tryMutant(undefined, verificationOf(undefined));
-  if (unmutated.verdict.kind !== 'survived') {
+  const unmutated = isBaseFirst ? await tryMutant(undefined, verificationOf(undefined)) : undefined;
+  if (unmutated !== undefined && unmutated.verdict.kind !== 'survived') {
     return { kind: 'unfounded', trial: unmutated };
   }
   const limit = pLimit(jobs);

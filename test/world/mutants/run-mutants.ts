@@ -11,6 +11,7 @@ import { writePage } from '#test/world/verify/page.ts';
 interface Options {
   readonly jobs: number;
   readonly limitSeconds: number;
+  readonly base: boolean;
   readonly json?: true;
   readonly record?: true;
 }
@@ -20,6 +21,7 @@ const program = new Command('mutants')
   .argument('[id...]', 'mutants of the catalogue; all when none is named')
   .option('--jobs <number>', 'mutants at a time', positiveNumber, availableParallelism())
   .option('--limit-seconds <number>', 'how long one may take', positiveNumber, 900)
+  .option('--no-base', 'begin with the mutants: the product as it is has been verified')
   .option('--record', 'add the run to the ledger, and make the report anew')
   .option('--json', 'end with one line of JSON')
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
@@ -50,10 +52,13 @@ async function run(ids: readonly string[], options: Options): Promise<number> {
     process.stderr.write(`mutants: ${describeError(error)}\n`);
     return 2;
   }
-  process.stderr.write('mutants: first the product as it is, which must pass\n');
+  if (options.base) {
+    process.stderr.write('mutants: first the product as it is, which must pass\n');
+  }
   const begunMs = performance.now();
   const hunt = await huntAll(mutants, {
     jobs: options.jobs,
+    isBaseFirst: options.base,
     verificationOf: (mutant) => ({
       entry: new URL('../verify.ts', import.meta.url),
       words: ['--hunt', '--json', '--short', ...wordsFor(mutant, options.jobs)],

@@ -219,16 +219,17 @@ export class Oracles implements Witness {
     }
   }
 
-  /** P3: what nobody may act on is in a dead-letter queue when all is at rest. */
+  /** P3: what nobody may act on is in a dead-letter queue when all is at rest, and nothing else is so judged. */
   atRest(world: World): void {
     const letters = [...world.queues.values()]
       .flatMap((queue) => queue.deadLetters(world.now))
-      .filter(({ body }) => subjectOf(body) === undefined);
+      .map(({ body }) => body)
+      .filter((body) => subjectOf(body) === undefined);
     this.#tally.check(
       'P3',
-      letters.length === world.poisoned,
+      new Set(letters).symmetricDifference(new Set(world.poison)).size === 0,
       () =>
-        `of ${world.poisoned} messages that nobody may act on ${letters.length} are in dead-letter queues`,
+        `nobody may act on ${world.poison.join(', ') || 'nothing'}; in dead-letter queues are ${letters.join(', ') || 'none'}`,
     );
   }
 

@@ -101,18 +101,18 @@ const commonFaults: readonly Fault[] = [
     return 'served';
   }),
   ours('F28 poison in the batch', onFirst, ({ by }, world) => {
-    world.poison(by.step, '{"no":"hint"}');
+    world.sendPoison(by.step, '{"no":"hint"}');
     return 'served';
   }),
   ours('F28 hint of another cluster', onFirst, ({ by }, world) => {
     const { body = '' } = by.received[0] ?? {};
-    world.poison(by.step, body.replace(`"source":"${worldClusterId}"`, '"source":"another"'));
+    world.sendPoison(by.step, body.replace(`"source":"${worldClusterId}"`, '"source":"another"'));
     return 'served';
   }),
   ours('F28 hint of another namespace', onFirst, ({ by }, world) => {
     const { body = '' } = by.received[0] ?? {};
     const elsewhere = body.replace(`"namespace":"${worldNamespace}"`, '"namespace":"elsewhere"');
-    world.poison(by.step, elsewhere);
+    world.sendPoison(by.step, elsewhere);
     return 'served';
   }),
   ours('F29 next version', onFirst, (_operation, world) => {

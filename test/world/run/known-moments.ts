@@ -63,7 +63,7 @@ export class KnownMoments {
 /** The whole world, what is still to come by plan, and everything that the verdict at the end is made of. */
 export function ofMoment(world: World, stage: string): Fingerprint {
   const mixer = ofWorld(world).text(stage).number(world.activeAt);
-  mixer.fingerprint(ofValue(world.circumstances)).number(world.poisoned);
+  mixer.fingerprint(ofValue(world.circumstances)).fingerprint(ofValue(world.poison));
   for (const queue of world.queues.values()) {
     mixer.number(queue.deadLetters(world.now).length);
   }

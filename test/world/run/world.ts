@@ -159,8 +159,8 @@ export class World {
   operations = 0;
   /** Handlers started. */
   deliveries = 0;
-  /** Messages that nobody may act on. */
-  poisoned = 0;
+  /** Bodies of messages that nobody may act on. */
+  poison: readonly string[] = [];
   /** Every hint body that was ever sent. */
   sent: readonly { readonly step: StepName; readonly body: string }[] = [];
   /** The steps that run; what is due for others is dropped. */
@@ -197,7 +197,7 @@ export class World {
       this.operations = copyOf.operations;
       this.deliveries = copyOf.deliveries;
       this.sent = copyOf.sent;
-      this.poisoned = copyOf.poisoned;
+      this.poison = copyOf.poison;
       this.version = copyOf.version;
       this.skewMs = copyOf.skewMs;
       this.oursWritten = copyOf.oursWritten;
@@ -484,8 +484,8 @@ export class World {
   }
 
   /** Sends a message that nobody may act on. */
-  poison(step: StepName, body: string): void {
-    this.poisoned += 1;
+  sendPoison(step: StepName, body: string): void {
+    this.poison = [...this.poison, body];
     this.send(step, body);
   }
 

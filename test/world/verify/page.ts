@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { catalogue } from '#test/world/mutants/catalogue.ts';
 import { explorationsOf } from '#test/world/run/explorations.ts';
 import type { Bounds } from '#test/world/run/interleavings.ts';
 import { type LedgerEntry, readLedger } from './ledger.ts';
@@ -29,7 +30,7 @@ export function pageOf(entries: readonly LedgerEntry[]): string {
     '',
     ...leftOut,
     '',
-    ...mutantsTable(last.find(({ mutants }) => mutants !== undefined)),
+    ...mutantsTable(entries),
     '',
   ].join('\n');
 }
@@ -123,21 +124,31 @@ function invariantsTable(entries: readonly LedgerEntry[]): string[] {
   ];
 }
 
-function mutantsTable(entry: LedgerEntry | undefined): string[] {
-  const mutants = entry?.mutants ?? [];
-  const killed = mutants.filter(({ verdict }) => verdict === 'killed');
-  return mutants.length === 0
+type Row = NonNullable<LedgerEntry['mutants']>[number] & Pick<LedgerEntry, 'commit'>;
+
+/** Each mutant of the catalogue with its newest verdict. */
+function mutantsTable(entries: readonly LedgerEntry[]): string[] {
+  const verdicts = new Map(
+    entries.flatMap(({ commit, mutants = [] }) =>
+      mutants.map((mutant) => [mutant.id, { commit, ...mutant }] as const),
+    ),
+  );
+  const rows = catalogue.map(
+    ({ id }): Row => verdicts.get(id) ?? { id, verdict: 'not tried', commit: '' },
+  );
+  const killed = rows.filter(({ verdict }) => verdict === 'killed');
+  return verdicts.size === 0
     ? []
     : [
         '## Guards taken off one at a time',
         '',
-        `${killed.length} of ${mutants.length} were noticed (commit ${entry?.commit}).`,
+        `${killed.length} of ${rows.length} were noticed.`,
         '',
-        '| mutant | noticed by | after runs | first seen in |',
-        '| --- | --- | --- | --- |',
-        ...mutants.map(
-          ({ id, verdict, invariant = '', runs = 0, by = '' }) =>
-            `| ${id} | ${verdict === 'killed' ? invariant : `**${verdict}**`} | ${runs} | ${by.replaceAll('|', '\\|')} |`,
+        '| mutant | noticed by | after runs | first seen in | commit |',
+        '| --- | --- | --- | --- | --- |',
+        ...rows.map(
+          ({ id, verdict, invariant = '', runs = 0, by = '', commit }) =>
+            `| ${id} | ${verdict === 'killed' ? invariant : `**${verdict}**`} | ${runs} | ${by.replaceAll('|', '\\|')} | ${commit} |`,
         ),
       ];
 }

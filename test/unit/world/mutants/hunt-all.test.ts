@@ -32,6 +32,7 @@ describe('hunting mutants', { timeout: 60_000 }, () => {
 
     const hunt = await huntAll([settle, unnoticed, unloaded], {
       jobs: 2,
+      isBaseFirst: true,
       verificationOf: () => aVerification('verify-settle-time'),
       onOutcome: ({ mutant }, { done, of }) => ended.push(`${mutant.id} ${done}/${of}`),
     });
@@ -55,6 +56,7 @@ describe('hunting mutants', { timeout: 60_000 }, () => {
   ])('takes no verdict from a verification that %s', async (how, why) => {
     const hunt = await huntAll([settle], {
       jobs: 1,
+      isBaseFirst: true,
       verificationOf: () => aVerification('verify-badly', how),
       onOutcome: () => {},
     });
@@ -75,6 +77,7 @@ describe('hunting mutants', { timeout: 60_000 }, () => {
 
     const hunt = await huntAll([settle], {
       jobs: 1,
+      isBaseFirst: true,
       verificationOf: () => ({ ...aVerification('verify-settle-time'), limitMs: 1 }),
       onOutcome: (outcome) => ended.push(outcome),
     });
