@@ -1,3 +1,5 @@
+import type { Instant } from '#shared/kernel/instant.ts';
+
 /** Who the API server is and how to sign in to it. Made from a kubeconfig by tools, from configuration by handlers. */
 export interface KubeAccess {
   /** `https://host:port`, no path. */
@@ -36,6 +38,8 @@ export interface KubeResponse {
   readonly status: number;
   /** Seconds, from the Retry-After header of a 429 or 503. */
   readonly retryAfterSeconds?: number;
+  /** When it was given by the clock of who gave it, in whole seconds, from the Date header. */
+  readonly toldAt?: Instant;
   /** Parsed JSON; a string where the body is none. */
   readonly body: unknown;
 }

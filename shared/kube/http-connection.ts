@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { connectHttp, readText } from '#shared/http/connection.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
 import type { KubeAccess, KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
 
 /** How long a plain request may take, in milliseconds, when it does not say. */
@@ -109,11 +110,13 @@ function pathOf(server: URL, request: KubeRequest): string {
   return `${server.pathname.replace(/\/$/, '')}${request.path}${query === '' ? '' : `?${query}`}`;
 }
 
-function statusOf(response: IncomingMessage): Pick<KubeResponse, 'status' | 'retryAfterSeconds'> {
+function statusOf(response: IncomingMessage): Omit<KubeResponse, 'body'> {
   const seconds = Number(response.headers['retry-after']);
+  const toldAt = Date.parse(response.headers.date ?? '');
   return {
     status: response.statusCode ?? 0,
     ...(Number.isFinite(seconds) && seconds >= 0 ? { retryAfterSeconds: seconds } : {}),
+    ...(Number.isNaN(toldAt) ? {} : { toldAt: toldAt as Instant }),
   };
 }
 

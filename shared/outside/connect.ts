@@ -7,6 +7,7 @@ import { keepRead } from '#shared/kernel/kept-read.ts';
 import { RetryableError } from '#shared/kernel/errors.ts';
 import { type Clock, wallClock } from '#shared/kernel/instant.ts';
 import { type Connect, type Outside, handlerConfigSchema } from '#shared/kernel/pipeline.ts';
+import { checkingClock } from '#shared/kube/clock-check.ts';
 import type { KubeAccess, KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { kubeClient } from '#shared/kube/http-kube.ts';
@@ -55,10 +56,10 @@ type AccessConfig = z.infer<typeof accessSchema>;
 export const connectOutside: Connect = async (environment, stepName) => {
   const config = readConfig(handlerConfigSchema, environment);
   const access = readConfig(accessSchema, environment);
-  const connection = connectKube({
-    ...(await kubeAccess(access)),
-    userAgent: `millrace/${stepName}`,
-  });
+  const connection = checkingClock(
+    connectKube({ ...(await kubeAccess(access)), userAgent: `millrace/${stepName}` }),
+    wallClock,
+  );
   const queues = connectSqsReceiver({
     region: access.AWS_REGION,
     ...(config.MILLRACE_QUEUE_ENDPOINT === undefined

@@ -61,8 +61,8 @@ export const regressions: readonly Regression[] = [
     plan: {
       workload: 'a surplus member goes unseen',
       strikes: [
-        { at: 0, fault: 'F26 clock ahead' },
-        { at: 20, fault: 'F26 clock behind' },
+        { at: 0, fault: 'F26 every clock ahead' },
+        { at: 20, fault: 'F26 every clock behind' },
       ],
     },
   },

@@ -3,24 +3,21 @@ import http from 'node:http';
 import https from 'node:https';
 import * as z from 'zod';
 import { describeError } from '#shared/kernel/errors.ts';
+import { type Instant, wallClock } from '#shared/kernel/instant.ts';
+import { certainSkew, maxSkewSeconds } from '#shared/kube/clock-check.ts';
 import type { KubeAccess, KubeConnection } from '#shared/kube/connection.ts';
 import type { Cluster } from '../cluster.ts';
 import { type Check, failed, ok, skipped } from './check.ts';
 
 const timeoutMs = 10_000;
 
-/**
- * More than this between this clock and the API server's matters: it is the shortest wait the steps measure between
- * two looks (the settle barrier).
- */
-const skewLimitSeconds = 5;
-
 /** What one request to the API server showed beyond its body. */
 interface Probe {
   readonly status: number;
-  /** From the Date header, which counts whole seconds. */
-  readonly serverSeconds: number;
-  readonly localSeconds: number;
+  /** From the Date header; not a number where there is none. */
+  readonly toldAt: Instant;
+  readonly sentAt: Instant;
+  readonly receivedAt: Instant;
   readonly isEncrypted: boolean;
 }
 
@@ -86,24 +83,24 @@ async function checkSignIn({ status }: Probe, connection: KubeConnection): Promi
     : ok(name, `as ${username}`);
 }
 
-function checkClock({ serverSeconds, localSeconds }: Probe): Check {
-  if (Number.isNaN(serverSeconds)) {
+function checkClock({ toldAt, sentAt, receivedAt }: Probe): Check {
+  if (Number.isNaN(toldAt)) {
     return skipped('clock', 'the API server did not say the time');
   }
-  const skew = localSeconds - serverSeconds;
-  const found = `this clock is ${Math.abs(skew).toFixed(0)} s ${skew < 0 ? 'behind' : 'ahead of'} the API server's`;
-  return Math.abs(skew) <= skewLimitSeconds
-    ? ok('clock', found)
+  const skew = certainSkew(toldAt, sentAt, receivedAt);
+  return Math.abs(skew) <= maxSkewSeconds
+    ? ok('clock', "this clock and the API server's agree")
     : failed(
         'clock',
-        found,
-        'let a time service set this clock: waits and schedules are measured by it',
+        `this clock is ${Math.floor(Math.abs(skew))} s ${skew < 0 ? 'behind' : 'ahead of'} the API server's`,
+        'let a time service set this clock: steps read nothing where it is wrong',
       );
 }
 
 async function askVersion(access: KubeAccess): Promise<Probe> {
   const { token, certificate, key } = await access.credentials();
   const url = new URL(access.server);
+  const sentAt = wallClock();
   const transport = url.protocol === 'http:' ? http : https;
   const request = transport.get(new URL('version', `${access.server.replace(/\/$/, '')}/`), {
     headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
@@ -116,8 +113,9 @@ async function askVersion(access: KubeAccess): Promise<Probe> {
   response.resume();
   return {
     status: response.statusCode ?? 0,
-    serverSeconds: Math.floor(Date.parse(response.headers.date ?? '') / 1000),
-    localSeconds: Math.floor(Date.now() / 1000),
+    toldAt: Date.parse(response.headers.date ?? '') as Instant,
+    sentAt,
+    receivedAt: wallClock(),
     isEncrypted: url.protocol === 'https:',
   };
 }

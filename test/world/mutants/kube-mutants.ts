@@ -186,4 +186,12 @@ export const kubeMutants: readonly Mutant[] = [
       'A write that was forbidden is not tried again once it is permitted, which is no event.',
     expected: ['X8'],
   },
+  {
+    id: 'kube-wrong-clock-reads',
+    file: 'shared/kube/clock-check.ts',
+    find: 'Math.abs(skew) > maxSkewSeconds',
+    replace: 'Math.abs(skew) > 86_400',
+    breaks: 'A handler whose clock is an hour off the others’ decides when a wait is over.',
+    expected: ['D4', 'X9'],
+  },
 ];

@@ -104,7 +104,7 @@ export class Oracles implements Witness {
 
   wrote(write: Write, world: World): void {
     const { actor, commit, request } = write;
-    this.#isSkewed ||= world.skewMs !== 0;
+    this.#isSkewed ||= world.clocks.apiServerMs !== 0;
     this.#rememberDesired(commit);
     if (actor.kind !== 'handler') {
       const isRemoval = commit.after === null || isGoing(commit);

@@ -6,7 +6,7 @@ import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
 import type { Workload } from './workload.ts';
-import type { Interference, Operation, World } from './world.ts';
+import { type Interference, type Operation, type World, rightClocks } from './world.ts';
 
 /** What becomes of the struck question: served as usual, served otherwise, or not now and perhaps never. */
 export type Blow = Interference | 'served' | 'not served';
@@ -175,8 +175,10 @@ const commonFaults: readonly Fault[] = [
     return 'served';
   }),
   theirs('F21 node lost', anywhere, lasting({ kind: 'nodeNotReady' }, 40)),
-  theirs('F26 clock ahead', onFirst, skew(3_600)),
-  theirs('F26 clock behind', onFirst, skew(-3_600)),
+  ours('F26 one clock ahead', onFirst, skew('handler', 3_600)),
+  ours('F26 one clock behind', onFirst, skew('handler', -3_600)),
+  theirs('F26 every clock ahead', onFirst, skew('every', 3_600)),
+  theirs('F26 every clock behind', onFirst, skew('every', -3_600)),
   costly('F32 leader dies', anywhere, die('leader')),
   costly('F32 leaver dies', anywhere, die('leaver')),
   costly('F32 replica dies', anywhere, die('replica')),
@@ -257,10 +259,12 @@ function lasting(
   };
 }
 
-function skew(seconds: number): Fault['strike'] {
+/** From the next delivery on, for half a minute. */
+function skew(whose: 'handler' | 'every', seconds: number): Fault['strike'] {
   return (_operation, world) => {
-    world.skewMs = seconds * 1_000;
-    world.later('clocks are right again', 30, (at) => (at.skewMs = 0));
+    const offMs = seconds * 1_000;
+    world.clocks = { handlerMs: offMs, apiServerMs: whose === 'every' ? offMs : 0 };
+    world.later('clocks are right again', 30, (at) => (at.clocks = rightClocks));
     return 'served';
   };
 }

@@ -6,6 +6,7 @@ import { runBatch } from '#shared/kernel/pipeline.ts';
 import type { Step } from '#shared/kernel/step.ts';
 import type { KubeConnection, KubeRequest, KubeResponse } from '#shared/kube/connection.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
+import { checkingClock } from '#shared/kube/clock-check.ts';
 import { outsideOver } from '#shared/outside/connect.ts';
 import { type Fingerprint, Mixer, ofValue, textOf } from './fingerprint.ts';
 import { everythingWent } from './turn.ts';
@@ -27,6 +28,12 @@ export interface Looked {
   readonly decision: Decision;
 }
 
+/** What clocks are off by, in milliseconds. */
+export interface Clocks {
+  readonly handlerMs: number;
+  readonly apiServerMs: number;
+}
+
 /** Everything that a handler's behaviour depends on before its first question. */
 export interface Start {
   readonly step: Step<ResourceKind, never>;
@@ -34,8 +41,7 @@ export interface Start {
   readonly startedAt: Instant;
   /** How long the platform lets it run, in milliseconds. */
   readonly budgetMs: number;
-  /** What its clock is off by, in milliseconds. */
-  readonly skewMs: number;
+  readonly clocks: Clocks;
   /** Uniform in [0, 1): the one number its backoff is drawn from. */
   readonly chance: number;
 }
@@ -112,9 +118,10 @@ export class HandlerMemory {
   }
 }
 
-function keyOfStart({ step, event, startedAt, budgetMs, skewMs, chance }: Start): string {
+function keyOfStart({ step, event, startedAt, budgetMs, clocks, chance }: Start): string {
   const received = event.Records.map(({ attributes }) => attributes.ApproximateReceiveCount);
-  return [step.name, startedAt, budgetMs, skewMs, chance, ...received].join(' ');
+  const { handlerMs, apiServerMs } = clocks;
+  return [step.name, startedAt, budgetMs, handlerMs, apiServerMs, chance, ...received].join(' ');
 }
 
 /**
@@ -269,7 +276,8 @@ class LiveRun {
     this.#now = now;
     this.hasReadClock = false;
     if (answer.kind === 'answered') {
-      open.resolve(answer.response);
+      const toldAt = (now + this.#start.clocks.apiServerMs) as Instant;
+      open.resolve({ ...answer.response, toldAt: wholeSeconds(toldAt) });
     } else {
       open.reject(new Error(answer.why));
     }
@@ -277,10 +285,11 @@ class LiveRun {
   }
 
   #begin(): void {
-    const { step, event, startedAt, budgetMs, chance, skewMs } = this.#start;
+    const { step, event, startedAt, budgetMs, chance, clocks } = this.#start;
+    const ownTime = (): Instant => (this.#now + clocks.handlerMs) as Instant;
     const clock = (): Instant => {
       this.hasReadClock = true;
-      return (this.#now + skewMs) as Instant;
+      return ownTime();
     };
     const remainingMs = (): number => {
       this.hasReadClock = true;
@@ -301,7 +310,8 @@ class LiveRun {
       logger: silent,
       config: { MILLRACE_CLUSTER_ID: worldClusterId, MILLRACE_NAMESPACES: [worldNamespace] },
       outside: outsideOver(
-        this.#connection(),
+        // Whether clocks agree does not depend on the time, so this is no reading of it.
+        checkingClock(this.#connection(), ownTime),
         async (receiptHandle, seconds) => {
           await this.#ask({ to: 'queue', receiptHandle, seconds });
         },
@@ -332,6 +342,10 @@ class LiveRun {
     this.questions.set(id, { question: { id, ...asked }, resolve, reject });
     return promise;
   }
+}
+
+function wholeSeconds(instant: Instant): Instant {
+  return (Math.floor(instant / 1000) * 1000) as Instant;
 }
 
 const neverAborts = new AbortController().signal;

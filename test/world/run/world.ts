@@ -15,6 +15,7 @@ import { type Call, callOf } from './call.ts';
 import { DirectHints, type Due } from './direct-hints.ts';
 import {
   type Answer,
+  type Clocks,
   Handler,
   type HandlerMemory,
   type Question,
@@ -166,7 +167,7 @@ export class World {
   /** The steps that run; what is due for others is dropped. */
   activeSteps: ReadonlySet<StepName>;
   version: Version = 'shipped';
-  skewMs = 0;
+  clocks: Clocks = rightClocks;
   /** Writes of handlers that changed something. */
   oursWritten = 0;
   /** When anybody last wrote, or a handler last began. */
@@ -199,7 +200,7 @@ export class World {
       this.sent = copyOf.sent;
       this.poison = copyOf.poison;
       this.version = copyOf.version;
-      this.skewMs = copyOf.skewMs;
+      this.clocks = copyOf.clocks;
       this.oursWritten = copyOf.oursWritten;
       this.#outages = copyOf.#outages;
       this.#past = copyOf.#past;
@@ -275,7 +276,7 @@ export class World {
     return {
       planned: this.planned.map(({ name, at }) => ({ name, at })),
       outages: this.#outages,
-      skewMs: this.skewMs,
+      clocks: this.clocks,
       version: this.version,
       isTopologyReachable: this.multigres.isTopologyReachable,
     };
@@ -336,7 +337,7 @@ export class World {
       event: eventOf(received, step),
       startedAt: this.now,
       budgetMs: functionTimeoutMs,
-      skewMs: this.skewMs,
+      clocks: this.clocks,
       chance: 0.5,
     };
     const handler = await Handler.begin(start, this.#setup.memory);
@@ -758,6 +759,8 @@ function isServable({ waits, hangsUntil, handler }: InFlight): boolean {
 
 /** Truths by what they are of: it is asked for far more often than it changes. */
 const knownTruths = new WeakMap<object, { readonly changes: number; readonly truth: Truth }>();
+
+export const rightClocks: Clocks = { handlerMs: 0, apiServerMs: 0 };
 
 const broken: Answer = { kind: 'broken', why: 'the connection was reset' };
 

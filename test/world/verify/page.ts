@@ -97,8 +97,8 @@ const leftOut = [
   '',
   'Requests take no time but what a fault gives them. One shard, one node, no volumes that fail, no admission. The data',
   'plane is a stand-in, whose likeness ends where its README says. Losses beyond what it can bear are only held to the',
-  'rules of safety. Where the clocks of handlers differ by an hour, waits that a clock measures are not checked. A record',
-  'that somebody without any right to changes between a look and its write is not fenced by the look.',
+  'rules of safety. Where the clock of the API server itself jumps by an hour, waits that a clock measures are not checked.',
+  'A record that somebody without any right to changes between a look and its write is not fenced by the look.',
 ];
 
 function invariantsTable(entries: readonly LedgerEntry[]): string[] {

@@ -127,3 +127,25 @@ test('a handler that is told no way to sign in says which there are', async () =
 
   await expect(connecting).rejects.toThrow(/TOKEN_FILE, .*TOKEN_PARAMETER, or .*CERT_FILE/);
 });
+
+test('a handler whose clock is wrong reads nothing (F26)', async () => {
+  const { url } = await serve();
+  const environment = {
+    ...told,
+    MILLRACE_KUBE_SERVER: url,
+    MILLRACE_KUBE_TOKEN_FILE: writeFile('token'),
+  };
+  const { kube } = await connectOutside(environment, 'drain-step');
+  const get = () => kube.get({ kind: 'Shard', namespace: 'db', name: 'orders' }, signal);
+  const before = await get();
+  const shift = vi.spyOn(Date, 'now').mockReturnValue(Date.now() - 3_600_000);
+  onTestFinished(() => shift.mockRestore());
+
+  const after = await get();
+
+  expect(before).toEqual({ kind: 'absent' });
+  expect(after).toEqual({
+    kind: 'unknown',
+    why: expect.stringMatching(/^reading Shard db\/orders: this clock is at least 3\d{3} s behind/),
+  });
+});

@@ -45,7 +45,7 @@ const faults = [
   'F21 node lost',
   'F22 throttled',
   'F24 etcd away',
-  'F26 clock ahead',
+  'F26 every clock ahead',
   'F29 next version',
   'F33 two primaries',
   'F33 undecided proposal',
