@@ -308,6 +308,8 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
 
     expect(end).toBe('code 0');
     expect(idleMs).toBeLessThan(2_000);
+    // What the first had not heard of when it was asked to end is the second's to send.
+    await expect.poll(() => second.metric('millrace_relay_dirty'), patience).toBe(0);
     expect(finalStatesWithoutHint([...written.values()])).toHaveLength(0);
     const lease = await api.request({ method: 'GET', path: leasePath });
     expect(lease.body).toMatchObject({

@@ -7,6 +7,7 @@ import type { KubeRequest } from '#shared/kube/connection.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { isSamePooler } from '#shared/topology/topology.ts';
 import type { Commit, StoredObject } from '#test/world/model/api-server.ts';
+import { garbledValue } from '#test/world/run/garbled.ts';
 import { worldClusterId, worldNamespace } from '#test/world/run/handler.ts';
 import type { Truth } from '#test/world/run/truth.ts';
 import {
@@ -122,6 +123,7 @@ export class Oracles implements Witness {
     this.#count(commit);
     this.#checkTimeLeft(by);
     this.#checkNothingLost(by);
+    this.#checkPause(by, commit);
     if (request === undefined || request !== this.#request) {
       this.#request = request;
       this.#checkIdentity(by, write);
@@ -144,6 +146,7 @@ export class Oracles implements Witness {
     this.#checkOneDestructive(current);
     this.#checkTimeLeft(current);
     this.#checkNothingLost(current);
+    this.#checkPause(current, undefined);
     const look = lookOf(current);
     const record = drainRecordIn(world, by);
     if (this.#misled.includes(by.id)) {
@@ -361,6 +364,24 @@ export class Oracles implements Witness {
     );
   }
 
+  /** R6: who has read that the shard or its database is paused changes neither members nor claims, nor goes on with a drain. */
+  #checkPause(by: InFlight, commit: Commit | undefined): void {
+    const isOnlyTold =
+      commit?.kind === 'Event' ||
+      (commit?.kind === 'Shard' &&
+        (by.step !== 'drain-step' || recordsIn(commit.before) === recordsIn(commit.after)));
+    const look = lookOf(by);
+    const isPaused = (kind: string): boolean => {
+      const read = look.find(({ call }) => call.name === `get ${kind}`);
+      return (read?.body as { spec?: { paused?: boolean } } | undefined)?.spec?.paused === true;
+    };
+    this.#tally.check(
+      'R6',
+      isOnlyTold || !(isPaused('Shard') || isPaused('Database')),
+      () => `${nameOf(by)} acts although it has read that there is a pause`,
+    );
+  }
+
   #checkRecordMove(by: InFlight, { before, after }: Commit, world: World): void {
     const key = recordAnnotation(by.step);
     const old = before?.metadata.annotations?.[key];
@@ -418,6 +439,11 @@ export class Oracles implements Witness {
         from.kind === 'none' || from.kind === 'ours',
         () => `${nameOf(by)} picks ${next.data.pod} beside another record`,
       );
+      this.#checkClaimKnown(by, next, world);
+    }
+    const isForward = next === null ? old?.state === 'finished' : goesForward.has(next.state);
+    if (isForward && old?.state !== next?.state) {
+      this.#checkEvidence(by, next ?? old, next === null ? 'D11' : 'D4');
     }
     if (old?.state === 'draining' && next?.state === 'acknowledged' && !this.#isSkewed) {
       const since = parseInstant(old.since) ?? world.now;
@@ -438,6 +464,41 @@ export class Oracles implements Witness {
         () => `${nameOf(by)} ends the drain of ${old.data.pod}, whose pod is still there`,
       );
     }
+  }
+
+  /** S4: whose claim may have to be deleted later is written down together with its member. */
+  #checkClaimKnown(by: InFlight, { data }: LeavingRecord, world: World): void {
+    const pod = world.api.list('Pod').find(({ metadata }) => metadata.uid === data.podUid);
+    const claims = world.api
+      .list('PersistentVolumeClaim')
+      .filter(({ metadata }) => pod !== undefined && claimsOf(pod).includes(metadata.name));
+    this.#tally.check(
+      'S4',
+      data.cause !== 'surplus' ||
+        claims.length === 0 ||
+        claims.some(({ metadata }) => metadata.uid === data.claimUid),
+      () => `${nameOf(by)} picks ${data.pod} and forgets its claim`,
+    );
+  }
+
+  /** D4, D11: a drain goes on only where all pods and all pooler records were read, and every one was understood. */
+  #checkEvidence(by: InFlight, record: LeavingRecord | null, id: 'D4' | 'D11'): void {
+    const look = lookOf(by);
+    const pods = look.findLast(({ call }) => call.name === 'list Pod');
+    const ranges = look.filter(({ call }) => call.name === 'range');
+    const gap =
+      pods?.status !== 200
+        ? 'the pods could not be listed'
+        : ranges.length === 0 || ranges.some(({ status }) => status !== 200)
+          ? 'the topology could not be read'
+          : ranges.some(({ body }) => JSON.stringify(body).includes(garbledValue))
+            ? 'a pooler record could not be decoded'
+            : undefined;
+    this.#tally.check(
+      id,
+      gap === undefined || record?.data.forced === true,
+      () => `${nameOf(by)} goes on with the drain of ${record?.data.pod}, though ${gap}`,
+    );
   }
 
   /** D4, D5, D6: what made the point of no return safe was true at an instant within the look that passed it. */
@@ -675,6 +736,9 @@ const drainPaths: ReadonlySet<string> = new Set([
   'finished → requested',
   'finished → none',
 ]);
+
+/** States that a drain comes to by evidence. */
+const goesForward: ReadonlySet<string> = new Set(['draining', 'acknowledged', 'finished']);
 
 function sameLeaver(one: LeavingRecord, other: LeavingRecord): boolean {
   return one.data.podUid === other.data.podUid;

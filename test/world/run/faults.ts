@@ -4,6 +4,7 @@ import { stepNames } from '#shared/api/steps.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
+import { garble } from './garbled.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
 import type { Workload } from './workload.ts';
 import { type Interference, type Operation, type World, rightClocks } from './world.ts';
@@ -98,6 +99,10 @@ const commonFaults: readonly Fault[] = [
   ours('F24 etcd away', onFirst, outage('topology')),
   ours('F24 etcd compacted', onTopology, (_operation, world) => {
     world.etcd.compact(world.etcd.revision);
+    return 'served';
+  }),
+  theirs('F24 garbled record', onTopology, (_operation, world) => {
+    garble(world, 30);
     return 'served';
   }),
   ours('F28 poison in the batch', onFirst, ({ by }, world) => {

@@ -6,6 +6,7 @@ import {
   aWorld,
   claims,
   drainState,
+  editDatabase,
   editPod,
   editShard,
   leaderPod,
@@ -25,6 +26,16 @@ const pausedForAWhile: Edit = {
     editShard(world, { spec: { paused: true } });
     world.later('nobody pauses it any more', 20, (at) =>
       editShard(at, { spec: { paused: false } }),
+    );
+  },
+};
+
+const databasePausedForAWhile: Edit = {
+  name: 'database paused for 20 s',
+  act: (world) => {
+    editDatabase(world, { spec: { paused: true } });
+    world.later('nobody pauses the database any more', 20, (at) =>
+      editDatabase(at, { spec: { paused: false } }),
     );
   },
 };
@@ -62,7 +73,7 @@ export const workloads: readonly Workload[] = [
     steps: ['drain-step'],
     create: (tally) => aWorld(tally, { replicas: 3 }),
     begin: (world) => scale(world, 2),
-    edits: [pausedForAWhile],
+    edits: [pausedForAWhile, databasePausedForAWhile],
     missing: missingMembers,
     bound,
   },
