@@ -24,8 +24,8 @@ import {
   releaseMark,
   statusEffects,
   stillAnswers,
-  isOfOthers,
 } from './moves.ts';
+import { isOfOthers } from './leaving.ts';
 import type { DrainSnapshot } from './snapshot.ts';
 
 /**

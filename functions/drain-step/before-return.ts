@@ -9,7 +9,13 @@ import {
 } from '#shared/kernel/instant.ts';
 import { compareRules } from '#shared/topology/topology.ts';
 import { idText, openProposal, primaryOf, quorumWithout, readyStandby } from './gates.ts';
-import { claimsLeftBehind, hasFailed, mayHaveLeavers, whoShouldLeave } from './leaving.ts';
+import {
+  claimsLeftBehind,
+  hasFailed,
+  isOfOthers,
+  mayHaveLeavers,
+  whoShouldLeave,
+} from './leaving.ts';
 import {
   type DrainDecision,
   advance,
@@ -33,7 +39,6 @@ import {
   wakeSeconds,
   whyNotWantedAnyMore,
   statusEffects,
-  isOfOthers,
   memberOf,
   whyOf,
 } from './moves.ts';

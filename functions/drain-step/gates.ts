@@ -7,7 +7,7 @@ import {
   isSamePooler,
   hasStopped,
 } from '#shared/topology/topology.ts';
-import { hasFailed } from './leaving.ts';
+import { hasFailed, isOfOthers } from './leaving.ts';
 import type { DrainSnapshot } from './snapshot.ts';
 
 /** What the data plane says about who leads. Only `agreed` lets anything happen. */
@@ -156,7 +156,7 @@ function healthyVoters(snapshot: DrainSnapshot, rule: ShardRule): readonly Poole
       pod !== undefined &&
       !pod.isBeingDeleted &&
       !pod.hasEnded &&
-      !pod.isMarkedByOthers
+      !isOfOthers(pod)
     );
   });
 }

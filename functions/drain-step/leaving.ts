@@ -133,14 +133,18 @@ export function hasFailed(member: Member, nodes: DrainSnapshot['nodes']): boolea
   return member.hasEnded || (member.node !== '' && nodes[member.node]?.kind === 'absent');
 }
 
+/** Another controller owns its pod, or another operator has begun to drain it. */
+export function isOfOthers(member: Member | undefined): boolean {
+  return member !== undefined && (member.control === 'foreign' || member.isMarkedByOthers);
+}
+
 /** Members whose leaving is ours to bring about: not somebody else's, not going already. */
 function membersOf(members: readonly Member[], pool: PoolView, cell: string): readonly Member[] {
   return members.filter(
     (member) =>
       member.pool === pool.name &&
       member.cell === cell &&
-      member.control !== 'foreign' &&
-      !member.isMarkedByOthers &&
+      !isOfOthers(member) &&
       !member.isBeingDeleted,
   );
 }

@@ -113,11 +113,6 @@ export function stillAnswers(snapshot: DrainSnapshot, leaver: Leaver): boolean {
   return pooler !== undefined && isAnswering(snapshot, pooler.id);
 }
 
-/** Another controller owns its pod, or another operator has begun to drain it. */
-export function isOfOthers(member: Member | undefined): boolean {
-  return member !== undefined && (member.control === 'foreign' || member.isMarkedByOthers);
-}
-
 /** A new pod of the same name uses the same record: it is the newcomer's now. */
 export function isReplaced({ members }: DrainSnapshot, pooler: PoolerRecord): boolean {
   return (

@@ -8,7 +8,7 @@ import { type Present, type Read, present, unknown, mapRead } from '#shared/kern
 import { readRecord } from '#shared/kernel/record.ts';
 import type { KubeObject, ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import { managedGroupsOf, selectorOf } from './manifests.ts';
-import { needsClaims, planOf, wantsChange, worksOfOneLook } from './plan.ts';
+import { mayLackClaims, needsClaims, planOf, wantsChange, worksOfOneLook } from './plan.ts';
 import { poolPodsRecordSchema } from './record.ts';
 import type {
   BudgetView,
@@ -57,7 +57,8 @@ export async function observe(
     reader.service(),
     reader.budgets(),
   ]);
-  const seen = { ...quiet, pods, service, budgets };
+  const known = { ...quiet, pods, service, budgets };
+  const seen = mayLackClaims(known) ? { ...known, claims: await reader.claims() } : known;
   if (!wantsChange(seen)) {
     return seen;
   }
@@ -166,6 +167,7 @@ function podView(pod: KubeObject<'Pod'>, shard: ShardView): PodView {
     labels,
     annotations,
     isReady: isReady(pod),
+    hasStarted: (pod.status?.phase ?? 'Pending') !== 'Pending',
   };
 }
 

@@ -70,6 +70,7 @@ export function planOf(snapshot: PoolPodsSnapshot): Plan {
   const parts = [
     ...serviceWork(snapshot),
     ...groups.flatMap((group) => budgetWork(snapshot, group)),
+    ...groups.flatMap((group) => claimWorks(snapshot, group)),
     ...groups.flatMap((group) => memberWorks(snapshot, group)),
     ...groups.flatMap((group) => metadataWorks(snapshot, group)),
   ];
@@ -95,11 +96,18 @@ export function wantsChange(snapshot: PoolPodsSnapshot): boolean {
   );
 }
 
-/** Whether a member is missing that lives on a claim. */
+/** Whether a member is missing, or lacks its claim, that lives on one. */
 export function needsClaims(snapshot: PoolPodsSnapshot): boolean {
   return managedGroupsOf(snapshot.shard).some(
-    (group) => mountsData(group) && missingMembers(snapshot, group) > 0,
+    (group) =>
+      (mountsData(group) && missingMembers(snapshot, group) > 0) ||
+      claimWorks(snapshot, group).length > 0,
   );
+}
+
+/** Whether a member has yet to start that lives on a claim: nobody can tell yet whether it has one. */
+export function mayLackClaims(snapshot: PoolPodsSnapshot): boolean {
+  return managedGroupsOf(snapshot.shard).some((group) => startingOn(snapshot, group).length > 0);
 }
 
 /**
@@ -175,6 +183,35 @@ function budgetPatch(shard: ShardView, group: Group, budget: BudgetView) {
           ...(matchLabels === null ? {} : { selector: { matchLabels } }),
         },
       };
+}
+
+/**
+ * The claims of members that cannot start without them: one that went while its pod was made is made again, as nobody else
+ * would. While the former one is still going it is waited for.
+ */
+function claimWorks(snapshot: PoolPodsSnapshot, group: ManagedGroup): (Work | Obstacle)[] {
+  const { shard, claims } = snapshot;
+  if (claims.kind !== 'present') {
+    return [];
+  }
+  return startingOn(snapshot, group).flatMap(({ pod, index }): (Work | Obstacle)[] => {
+    const object = refOf(shard, 'PersistentVolumeClaim', claimName(pod.name));
+    const claim = claims.value.find(({ name }) => name === object.name);
+    if (claim === undefined) {
+      return [{ kind: 'make', object, effects: [claimToCreate(shard, group, index)] }];
+    }
+    return claim.isBeingDeleted ? [{ kind: 'leaving', object }] : [];
+  });
+}
+
+/** Members on claims that have not started and do not leave. */
+function startingOn(snapshot: PoolPodsSnapshot, group: ManagedGroup): readonly Member[] {
+  const drained = openDrain(snapshot, group)?.index;
+  return mountsData(group)
+    ? membersOf(snapshot, group).filter(
+        ({ pod, index }) => !pod.hasStarted && !pod.isBeingDeleted && index !== drained,
+      )
+    : [];
 }
 
 /** One work or obstacle for each missing member of a group. */

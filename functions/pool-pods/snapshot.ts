@@ -56,6 +56,8 @@ export interface PodView extends OwnedView {
   readonly labels: { readonly [key: string]: string };
   readonly annotations: { readonly [key: string]: string };
   readonly isReady: boolean;
+  /** Its phase is another than Pending: it has, or had, everything that it mounts. */
+  readonly hasStarted: boolean;
 }
 
 export interface ClaimView extends OwnedView {

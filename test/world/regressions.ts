@@ -66,4 +66,18 @@ export const regressions: readonly Regression[] = [
       ],
     },
   },
+  {
+    found: 'a member that somebody else owned counted among those that stay',
+    plan: {
+      workload: 'a pod of ours is adopted',
+      strikes: [{ at: 9, fault: 'F32 replica dies' }],
+    },
+  },
+  {
+    found: 'a pod was made on a claim that was going, and waited for it for ever',
+    plan: {
+      workload: 'a claim goes with its pod',
+      strikes: [{ at: 9, fault: 'F6 stale read, 2 writes' }],
+    },
+  },
 ];

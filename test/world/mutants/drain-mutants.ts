@@ -104,18 +104,18 @@ function choosing(): readonly Mutant[] {
     {
       id: 'drain-terminating-counts-as-member',
       file: leaving,
-      find: '      !member.isMarkedByOthers &&\n      !member.isBeingDeleted,\n',
-      replace: '      !member.isMarkedByOthers,\n',
+      find: '      !isOfOthers(member) &&\n      !member.isBeingDeleted,\n',
+      replace: '      !isOfOthers(member),\n',
       breaks: 'A pod that is going already counts as one of too many.',
       expected: ['S2', 'S6', 'X8'],
     },
     {
       id: 'drain-foreign-counts-as-member',
       file: leaving,
-      find: "      member.control !== 'foreign' &&\n",
-      replace: '',
+      find: '      !isOfOthers(member) &&\n      !member.isBeingDeleted,\n',
+      replace: '      !member.isBeingDeleted,\n',
       breaks: "Somebody else's pod with our labels is counted, and may be picked.",
-      expected: ['Z2', 'D7', 'X8'],
+      expected: ['X1', 'D7', 'X8'],
     },
     {
       id: 'drain-unready-is-failed',
@@ -430,9 +430,9 @@ function gatesOff(): readonly Mutant[] {
     {
       id: 'drain-member-of-others-counts',
       file: gates,
-      find: '      !pod.hasEnded &&\n      !pod.isMarkedByOthers\n',
+      find: '      !pod.hasEnded &&\n      !isOfOthers(pod)\n',
       replace: '      !pod.hasEnded\n',
-      breaks: 'A member that another operator is draining counts as one that stays.',
+      breaks: 'A member that somebody else has in hand counts as one that stays.',
       expected: ['D5'],
     },
   ];

@@ -4,7 +4,7 @@ import { cellLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import { type Instant, parseInstant, secondsBetween } from '#shared/kernel/instant.ts';
 import type { KubeRequest } from '#shared/kube/connection.ts';
-import type { KubeObject } from '#shared/kube/resources.ts';
+import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
 import { isSamePooler } from '#shared/topology/topology.ts';
 import type { Commit, StoredObject } from '#test/world/model/api-server.ts';
 import { garbledValue } from '#test/world/run/garbled.ts';
@@ -313,11 +313,16 @@ export class Oracles implements Witness {
    * X1, X2: nobody writes an object of another uid than it was told of, or of another version than it was told of last. The
    * move of a record tests what it stands on by itself.
    */
-  #checkIdentity(by: InFlight, { commit: { kind, name, before }, request }: Write): void {
+  #checkIdentity(by: InFlight, { commit: { kind, name, before, after }, request }: Write): void {
     if (before === null) {
       return;
     }
     const { uid, resourceVersion } = before.metadata;
+    this.#tally.check(
+      'X1',
+      !isOfStrangers(kind, before) || isOwnMarkTakenOff(before, after),
+      () => `${nameOf(by)} writes ${kind} ${name}, which is in somebody else's hands`,
+    );
     const told = by.seen.flatMap(({ body }) => objectsIn(body).filter((each) => each.uid === uid));
     this.#tally.check(
       'X1',
@@ -454,7 +459,7 @@ export class Oracles implements Witness {
       );
     }
     if (next?.state === 'finished' && old?.state !== 'finished') {
-      this.#checkGates(by, next);
+      this.#checkGates(by, next, world);
     }
     if (old?.state === 'finished' && next === null) {
       const pod = world.api.list('Pod').find(({ metadata }) => metadata.uid === old.data.podUid);
@@ -502,7 +507,7 @@ export class Oracles implements Witness {
   }
 
   /** D4, D5, D6: what made the point of no return safe was true at an instant within the look that passed it. */
-  #checkGates(by: InFlight, { data }: LeavingRecord): void {
+  #checkGates(by: InFlight, { data }: LeavingRecord, world: World): void {
     if (data.forced) {
       this.#tally.count('D4');
       return;
@@ -510,6 +515,12 @@ export class Oracles implements Witness {
     const truths = lookOf(by).flatMap(({ truth }) => truth ?? []);
     const holds = (gate: (truth: Truth) => boolean): boolean => truths.some(gate);
     const { pooler, pod } = data;
+    // Those that are about to go, or that others are draining, are not among those that stay.
+    const going = listed(by, 'Pod')
+      .filter(
+        (other) => other.metadata.deletionTimestamp !== undefined || isOfStrangers('Pod', other),
+      )
+      .flatMap(({ metadata }) => world.multigres.state.members[metadata.uid]?.id ?? []);
     this.#tally.check(
       'D4',
       holds(
@@ -523,7 +534,8 @@ export class Oracles implements Witness {
       'D5',
       holds(
         ({ healthy, requiredCount }) =>
-          healthy.filter((id) => !isSamePooler(id, pooler)).length >= requiredCount,
+          healthy.filter((id) => ![pooler, ...going].some((other) => isSamePooler(id, other)))
+            .length >= requiredCount,
       ),
       () => `${nameOf(by)} lets ${pod} go, and the others are no quorum: ${JSON.stringify(truths)}`,
     );
@@ -652,6 +664,16 @@ export class Oracles implements Witness {
               pod.metadata.namespace,
               persistentVolumeClaim.claimName,
             );
+      const read = listed(by, 'PersistentVolumeClaim').find(
+        ({ metadata }) => metadata.name === persistentVolumeClaim?.claimName,
+      );
+      this.#tally.check(
+        'S5',
+        read === undefined ||
+          (read.metadata.deletionTimestamp === undefined &&
+            read.metadata.labels?.[shardLabel] === pod.metadata.labels?.[shardLabel]),
+        () => `${nameOf(by)} makes ${pod.metadata.name} on a claim that it has read is not for it`,
+      );
       if (persistentVolumeClaim !== undefined && !this.#isMeddledWith) {
         this.#tally.check(
           'S5',
@@ -789,6 +811,37 @@ function recordsIn(object: StoredObject | null): string {
 function lookOf({ seen }: InFlight): readonly Seen[] {
   const begin = seen.findLastIndex(({ call }) => call.name === 'get Shard');
   return seen.slice(Math.max(0, begin));
+}
+
+/** The objects of a kind as the handler was last told of them in this look, by a list or one by one. */
+function listed(by: InFlight, kind: ResourceKind): readonly StoredObject[] {
+  const reads = lookOf(by).filter(({ call, status }) => call.kind === kind && status === 200);
+  const list = reads.findLast(({ call }) => call.name.startsWith('list '))?.body as
+    | { readonly items: readonly StoredObject[] }
+    | undefined;
+  const single = reads.filter(({ call }) => call.name.startsWith('get '));
+  return [...(list?.items ?? []), ...single.map(({ body }) => body as StoredObject)];
+}
+
+/** Whether another controller has it, or another operator drains it. Claims have no owner and are known by their labels. */
+function isOfStrangers(kind: string, { metadata }: StoredObject): boolean {
+  if (kind === 'PersistentVolumeClaim') {
+    return metadata.labels?.[shardLabel] === undefined;
+  }
+  const isOwned = metadata.ownerReferences?.some(({ kind: owner }) => owner === 'Shard') === true;
+  const isMarked = Object.keys(metadata.annotations ?? {}).some((key) =>
+    key.startsWith('drain.multigres.com/'),
+  );
+  return kind !== 'Shard' && kind !== 'Database' && (!isOwned || isMarked);
+}
+
+/** What we wrote on it ourselves we take off whoever has it now. */
+function isOwnMarkTakenOff(before: StoredObject, after: StoredObject | null): boolean {
+  return (
+    after?.metadata.deletionTimestamp === before.metadata.deletionTimestamp &&
+    before.metadata.annotations?.[drainMirror] !== undefined &&
+    after?.metadata.annotations?.[drainMirror] === undefined
+  );
 }
 
 /** The target as the handler knows it: as it read it, or as its own last write left it. */

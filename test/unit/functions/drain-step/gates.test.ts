@@ -310,6 +310,14 @@ describe('the quorum without a member', () => {
       (drain: DrainBuilder) => drain.withMember('orders-1', { hasEnded: true }),
     ],
     [
+      'another controller owns',
+      (drain: DrainBuilder) => drain.withMember('orders-1', { control: 'foreign' }),
+    ],
+    [
+      'another operator drains',
+      (drain: DrainBuilder) => drain.withMember('orders-1', { isMarkedByOthers: true }),
+    ],
+    [
       'has stopped',
       (drain: DrainBuilder) => drain.withPooler('orders-1', { lifecycle: 'shutdown' }),
     ],

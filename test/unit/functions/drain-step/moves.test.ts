@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { absent, present, unknown } from '#shared/kernel/read.ts';
 import { primaryOf } from '#functions/drain-step/gates.ts';
+import { isOfOthers } from '#functions/drain-step/leaving.ts';
 import {
   advance,
   causeText,
@@ -11,7 +12,6 @@ import {
   hold,
   isFinished,
   isForced,
-  isOfOthers,
   isReplaced,
   isSameWake,
   leaverOf,

@@ -174,6 +174,7 @@ function podViewOf(shard: ShardView, index: number): PodView {
     labels,
     annotations: { ...annotations, [templateHash]: podHash(shard, group, index) },
     isReady: true,
+    hasStarted: true,
   };
 }
 

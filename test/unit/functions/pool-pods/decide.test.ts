@@ -394,6 +394,7 @@ describe('members', () => {
       labels: { 'millrace.dev/pool': 'attached', 'millrace.dev/cell': 'zone-a' },
       annotations: {},
       isReady: true,
+      hasStarted: true,
     } as const;
     const { snapshot } = aSnapshotOf(0, shard).with({
       pods: present([attached]),
@@ -447,6 +448,38 @@ describe('names that are taken', () => {
 
     expect(decision).toMatchObject({ outcome: 'waiting', reason: 'NameBeingFreed' });
     expect(writesOf(decision)).toEqual(['advance']);
+  });
+
+  test('a member that has not started gets the claim it lacks', () => {
+    const builder = aSnapshotOf(3)
+      .withPod(1, { isReady: false, hasStarted: false })
+      .withoutClaim(1);
+
+    const decision = decide(builder.snapshot, now);
+
+    expect(decision).toMatchObject({ outcome: 'acting', reason: 'ObjectsMade' });
+    expect(writesOf(decision)).toEqual([
+      `create PersistentVolumeClaim ${claimName(builder.pod(1))}`,
+    ]);
+  });
+
+  test('a member that has not started waits for the end of a claim that goes', () => {
+    const { snapshot } = aSnapshotOf(3)
+      .withPod(1, { isReady: false, hasStarted: false })
+      .withClaim(1, { isBeingDeleted: true });
+
+    expect(decide(snapshot, now)).toMatchObject({ outcome: 'waiting', reason: 'NameBeingFreed' });
+  });
+
+  test.each([
+    ['has started', aSnapshotOf(3).withPod(1, { isReady: false })],
+    ['is stopping', aSnapshotOf(3).withPod(1, { hasStarted: false, isBeingDeleted: true })],
+    [
+      'leaves (D13)',
+      aSnapshotOf(3).withPod(1, { hasStarted: false }).draining(1, 'finished', 'surplus'),
+    ],
+  ])('no claim is made for a member that %s', (_how, builder) => {
+    expect(writesOf(decide(builder.withoutClaim(1).snapshot, now))).toEqual([]);
   });
 
   test('a released claim that is being deleted is passed over', () => {

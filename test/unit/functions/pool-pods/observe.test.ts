@@ -37,6 +37,23 @@ describe('what a look costs', () => {
     ]);
   });
 
+  test('while a member has yet to start its claim is looked for, which is one read more', async () => {
+    const run = await aConvergedRun(3);
+    run.kube.change('Pod', nameOfPod(run.shard, 1), (pod) => ({
+      ...pod,
+      status: { phase: 'Pending' },
+    }));
+
+    await look(run);
+
+    expect(run.kube.calls.toSorted()).toEqual([
+      'get Service',
+      'list PersistentVolumeClaim',
+      'list Pod',
+      'list PodDisruptionBudget',
+    ]);
+  });
+
   test('a shard that is being deleted costs nothing', async () => {
     const run = new Run(aShard().withPool(3).beingDeleted());
 

@@ -27,6 +27,7 @@ const pod = fc.record({
   owner,
   isBeingDeleted: fc.boolean(),
   isReady: fc.boolean(),
+  hasStarted: fc.boolean(),
 });
 const claim = fc.record({
   index: indices,

@@ -233,6 +233,7 @@ describe('the numbers of the pools', () => {
       labels: { [poolLabel]: pool, [cellLabel]: cell },
       annotations: {},
       isReady: true,
+      hasStarted: true,
     });
     const pods = present([
       labelled('a', 'attached', 'zone-a'),
