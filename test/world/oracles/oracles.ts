@@ -489,7 +489,7 @@ export class Oracles implements Witness {
   /** D4, D11: a drain goes on only where all pods and all pooler records were read, and every one was understood. */
   #checkEvidence(by: InFlight, record: LeavingRecord | null, id: 'D4' | 'D11'): void {
     const look = lookOf(by);
-    const pods = look.findLast(({ call }) => call.name === 'list Pod');
+    const pods = look.find(({ call }) => call.name === 'list Pod');
     const ranges = look.filter(({ call }) => call.name === 'range');
     const gap =
       pods?.status !== 200
@@ -516,7 +516,7 @@ export class Oracles implements Witness {
     const holds = (gate: (truth: Truth) => boolean): boolean => truths.some(gate);
     const { pooler, pod } = data;
     // Those that are about to go, or that others are draining, are not among those that stay.
-    const going = listed(by, 'Pod')
+    const going = membersRead(by)
       .filter(
         (other) => other.metadata.deletionTimestamp !== undefined || isOfStrangers('Pod', other),
       )
@@ -821,6 +821,12 @@ function listed(by: InFlight, kind: ResourceKind): readonly StoredObject[] {
     | undefined;
   const single = reads.filter(({ call }) => call.name.startsWith('get '));
   return [...(list?.items ?? []), ...single.map(({ body }) => body as StoredObject)];
+}
+
+/** The pods of the shard: the first that a look of drain-step lists; behind the claims it lists who mounts them. */
+function membersRead(by: InFlight): readonly StoredObject[] {
+  const read = lookOf(by).find(({ call }) => call.name === 'list Pod');
+  return read?.status === 200 ? (read.body as { items: StoredObject[] }).items : [];
 }
 
 /** Whether another controller has it, or another operator drains it. Claims have no owner and are known by their labels. */
