@@ -135,8 +135,11 @@ export class Oracles implements Witness {
     if (isGoing(commit) || (commit.before !== null && commit.after === null)) {
       this.#checkRemoval(by, write, world);
     }
-    if (commit.kind === 'Pod' && commit.before === null && commit.after !== null) {
-      this.#checkNewPod(by, commit.after, world);
+    if (commit.before === null && commit.after !== null && commit.kind !== 'Event') {
+      this.#checkNewObject(by, commit);
+      if (commit.kind === 'Pod') {
+        this.#checkNewPod(by, commit.after, world);
+      }
     }
   }
 
@@ -270,6 +273,14 @@ export class Oracles implements Witness {
         'S6',
         claims.some((claim) => claim.metadata.name === name),
         () => `the claim ${name} of a member that stays is gone`,
+      );
+      this.#tally.check(
+        'S4',
+        !claims.some(
+          ({ metadata }) =>
+            metadata.name === name && metadata.annotations?.[releasedClaim] !== undefined,
+        ),
+        () => `the claim ${name} of a member that stays is marked as kept from one that left`,
       );
     }
     for (const pool of spec.pools.filter(({ pvcPolicy }) => pvcPolicy.whenScaled === 'Delete')) {
@@ -408,7 +419,13 @@ export class Oracles implements Witness {
       look[0]?.call.name === 'get Shard',
       () => `${nameOf(by)} read its evidence before the record it compares`,
     );
-    if (by.step === 'drain-step') {
+    if (isOfAnother(old, before.metadata.uid)) {
+      this.#tally.check(
+        'D9',
+        next === undefined,
+        () => `${nameOf(by)} makes something of a record of another object`,
+      );
+    } else if (by.step === 'drain-step') {
       this.#checkDrainMove(by, before, after, world);
     }
   }
@@ -416,14 +433,6 @@ export class Oracles implements Witness {
   #checkDrainMove(by: InFlight, before: StoredObject, after: StoredObject, world: World): void {
     const from = readDrainRecord(before.metadata);
     const to = readDrainRecord(after.metadata);
-    if (from.kind === 'foreign') {
-      this.#tally.check(
-        'D9',
-        to.kind === 'none',
-        () => `${nameOf(by)} makes something of a record of uid ${from.uid}`,
-      );
-      return;
-    }
     this.#tally.check(
       'D12',
       from.kind !== 'unreadable',
@@ -643,12 +652,43 @@ export class Oracles implements Witness {
     );
   }
 
+  /** X2, X6, S5: made by a look whose view was shown to be current, under a name that was seen to be free. */
+  #checkNewObject(by: InFlight, { kind, name }: Commit): void {
+    const look = lookOf(by);
+    this.#tally.check(
+      'X2',
+      look.some(({ call, status }) => call.name === 'applyStatus' && status === 200),
+      () => `${nameOf(by)} makes ${kind} ${name} before any write has shown its view to be current`,
+    );
+    this.#tally.check(
+      'S5',
+      look.some(
+        ({ call, status }) =>
+          call.kind === kind && call.object === name && !call.isEffect && status === 404,
+      ),
+      () => `${nameOf(by)} makes ${kind} ${name} and does not know whether the name is free`,
+    );
+    const claims = look.findLastIndex(({ call }) => call.name === 'list PersistentVolumeClaim');
+    this.#tally.check(
+      'X6',
+      (kind !== 'Pod' && kind !== 'PersistentVolumeClaim') ||
+        claims === -1 ||
+        look.findLastIndex(({ call }) => call.name === 'list Pod') > claims,
+      () => `${nameOf(by)} makes ${kind} ${name} by pods that it read before the claims they use`,
+    );
+  }
+
   /** D13, S5: no pod at the index of an open drain, none on a claim that goes. */
   #checkNewPod(by: InFlight, pod: StoredObject, world: World): void {
     const shard = shardOf(world, pod);
     const drain = shard === undefined ? undefined : readDrainRecord(shard.metadata);
     const open =
       drain?.kind === 'ours' && drain.record.state !== 'choosing' ? drain.record.data : undefined;
+    this.#tally.check(
+      'D12',
+      drain?.kind !== 'unreadable' || this.#misled.includes(by.id),
+      () => `${nameOf(by)} makes ${pod.metadata.name} while a drain's record cannot be read`,
+    );
     this.#tally.check(
       'D13',
       open?.pod !== pod.metadata.name,
@@ -827,6 +867,16 @@ function listed(by: InFlight, kind: ResourceKind): readonly StoredObject[] {
 function membersRead(by: InFlight): readonly StoredObject[] {
   const read = lookOf(by).find(({ call }) => call.name === 'list Pod');
   return read?.status === 200 ? (read.body as { items: StoredObject[] }).items : [];
+}
+
+/** A record that was copied from another object. */
+function isOfAnother(text: string | undefined, uid: string): boolean {
+  try {
+    const record = JSON.parse(text ?? 'null') as { v?: unknown; uid?: unknown } | null;
+    return record?.v === 1 && typeof record.uid === 'string' && record.uid !== uid;
+  } catch {
+    return false;
+  }
 }
 
 /** Whether another controller has it, or another operator drains it. Claims have no owner and are known by their labels. */

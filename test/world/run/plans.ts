@@ -229,6 +229,7 @@ export class PlanSearch {
       await runToEnd(world, {
         workload: this.#workload,
         strikes,
+        isUndisturbed: strikes.length === 0,
         isKnown: (at, stage) => {
           const course = { strikes: strikes.length, isCompared };
           isKnown = this.#moments?.isKnown(at, stage, course) === true;

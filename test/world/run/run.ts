@@ -20,6 +20,8 @@ export interface RunOptions {
   readonly strikes: readonly Strike[];
   /** Told of each question before it is served, and before anything strikes it. */
   readonly onOperation?: (operation: Operation, world: World) => void;
+  /** Nothing goes wrong, and nothing has: then nobody waits for a resync. */
+  readonly isUndisturbed?: boolean;
   /** Asked once after each delivery, when nobody is at work: the run ends here where all that follows is known. */
   readonly isKnown?: (world: World, stage: string) => boolean;
 }
@@ -43,6 +45,14 @@ export async function runToEnd(world: World, options: RunOptions): Promise<void>
   const stop = world.deliveries + limit;
   if ((await runToQuiet(world, options, stop)) === 'known') {
     return;
+  }
+  if (options.isUndisturbed === true && workload.needsResync !== true) {
+    const missing = workload.missing(world);
+    world.tally.check(
+      'X8',
+      missing.length === 0,
+      () => `only a resync would show that ${missing.join('; ')}`,
+    );
   }
   // What moved in the data plane alone is heard of at the resync at the latest, so one is part of converging.
   for (

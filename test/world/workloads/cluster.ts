@@ -12,6 +12,7 @@ import { adminService, topologyService } from '#test/world/run/call.ts';
 import { Oracles } from '#test/world/oracles/oracles.ts';
 import type { Tally } from '#test/world/oracles/tally.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
+import type { Edit } from '#test/world/run/workload.ts';
 import { type Setup, World } from '#test/world/run/world.ts';
 
 /** 2026-01-01T00:00:00Z */
@@ -246,3 +247,14 @@ export function missingMembers(world: World): string[] {
   }
   return problems;
 }
+
+/** Of every step (F18). */
+export const databasePausedForAWhile: Edit = {
+  name: 'database paused for 20 s',
+  act: (world) => {
+    editDatabase(world, { spec: { paused: true } });
+    world.later('nobody pauses the database any more', 20, (at) =>
+      editDatabase(at, { spec: { paused: false } }),
+    );
+  },
+};

@@ -5,8 +5,8 @@ import type { World } from '#test/world/run/world.ts';
 import {
   aWorld,
   claims,
+  databasePausedForAWhile,
   drainState,
-  editDatabase,
   editPod,
   editShard,
   leaderPod,
@@ -26,16 +26,6 @@ const pausedForAWhile: Edit = {
     editShard(world, { spec: { paused: true } });
     world.later('nobody pauses it any more', 20, (at) =>
       editShard(at, { spec: { paused: false } }),
-    );
-  },
-};
-
-const databasePausedForAWhile: Edit = {
-  name: 'database paused for 20 s',
-  act: (world) => {
-    editDatabase(world, { spec: { paused: true } });
-    world.later('nobody pauses the database any more', 20, (at) =>
-      editDatabase(at, { spec: { paused: false } }),
     );
   },
 };
@@ -126,6 +116,7 @@ export const workloads: readonly Workload[] = [
   },
   {
     name: 'a left claim is looked into',
+    needsResync: true,
     steps: ['drain-step'],
     create: (tally) => aWorld(tally, { replicas: 3, whenScaled: 'Delete' }),
     begin: (world) => {

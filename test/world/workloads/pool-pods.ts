@@ -1,5 +1,14 @@
 import type { Workload } from '#test/world/run/workload.ts';
-import { aWorld, claims, editPool, missingMembers, pods, removePod, scale } from './cluster.ts';
+import {
+  aWorld,
+  claims,
+  databasePausedForAWhile,
+  editPool,
+  missingMembers,
+  pods,
+  removePod,
+  scale,
+} from './cluster.ts';
 
 const bound = { deliveries: 80, perFault: 80 };
 
@@ -10,7 +19,7 @@ export const workloads: readonly Workload[] = [
     steps: ['pool-pods'],
     create: (tally) => aWorld(tally, { replicas: 1, requiredCount: 1 }),
     begin: (world) => scale(world, 3),
-    edits: [{ name: 'scaled to 4', act: (world) => scale(world, 4) }],
+    edits: [{ name: 'scaled to 4', act: (world) => scale(world, 4) }, databasePausedForAWhile],
     missing: missingMembers,
     bound,
   },
@@ -27,6 +36,7 @@ export const workloads: readonly Workload[] = [
     steps: ['pool-pods'],
     create: (tally) => aWorld(tally, { replicas: 3 }),
     begin: (world) => removePod(world, pods(world).at(-1)?.metadata.name ?? ''),
+    edits: [databasePausedForAWhile],
     missing: (world) => [
       ...missingMembers(world),
       ...(claims(world).length === 3 ? [] : [`there are ${claims(world).length} claims`]),
