@@ -12,8 +12,8 @@ import { relayMutants } from './relay-mutants.ts';
  *
  * The executor's own refusals are not here: no step of the product ever asks for what they refuse, so only a step made
  * for the purpose shows them, as the executor's unit tests do. Nor is what keeps reads from hanging, defects from being
- * acknowledged and strangers' objects from counting as ours: no request takes time here, the product has no defect that
- * throws, and nobody takes its names. Mutation testing holds the unit tests to these.
+ * acknowledged, answers about another pooler and roles of later versions from being believed: no request takes time here,
+ * the product has no defect that throws, and the data plane answers what it was asked. Unit tests hold these.
  */
 export const catalogue: readonly Mutant[] = [
   ...kernelMutants,

@@ -91,22 +91,6 @@ export const dataPlaneMutants: readonly Mutant[] = [
     expected: ['G5'],
   },
   {
-    id: 'topology-unknown-role-is-none',
-    file: poolerRecord,
-    find: "    case RoutingRole.UNKNOWN:\n    default:\n      return 'unknown';",
-    replace: "    case RoutingRole.UNKNOWN:\n    default:\n      return 'none';",
-    breaks: 'A role that this version does not know counts as no role.',
-    expected: ['D4', 'D6'],
-  },
-  {
-    id: 'admin-foreign-answer-taken',
-    file: status,
-    find: 'if (!isSamePooler(id, pooler)) {',
-    replace: 'if (!isSamePooler(id, { ...pooler, name: id.name })) {',
-    breaks: 'What another pooler says of itself is taken for the answer of the one that was asked.',
-    expected: ['D4', 'D5', 'D6'],
-  },
-  {
     id: 'admin-ready-by-default',
     file: status,
     find: 'postgresReady: z.boolean().default(false),',

@@ -63,14 +63,6 @@ export const poolPodsMutants: readonly Mutant[] = [
     expected: ['Z2', 'X1'],
   },
   {
-    id: 'pods-former-owner-is-ours',
-    file: observe,
-    find: 'if (controller?.uid === shard.uid) {',
-    replace: "if (controller?.kind === 'Shard' && controller.name === shard.name) {",
-    breaks: 'The pods of a deleted Shard of the same name count as members of the new one.',
-    expected: ['X1', 'S6', 'X8'],
-  },
-  {
     id: 'pods-mark-taken-off-last',
     file: plan,
     find: 'claim.released === null ? [pod] : [unmark, pod]',
@@ -172,6 +164,14 @@ export const poolPodsMutants: readonly Mutant[] = [
     find: "...keepAwake(snapshot, now, 'waiting', reason, wake),",
     replace: "...(wake === soon ? [] : keepAwake(snapshot, now, 'waiting', reason, wake)),",
     breaks: 'Nobody wakes a look that waits for a name to become free.',
+    expected: ['X8'],
+  },
+  {
+    id: 'pods-lost-claim-left',
+    file: plan,
+    find: "return [{ kind: 'make', object, effects: [claimToCreate(shard, group, index)] }];",
+    replace: 'return [];',
+    breaks: 'A member whose claim went while it was made waits for it for ever.',
     expected: ['X8'],
   },
 ];

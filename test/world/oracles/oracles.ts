@@ -1,4 +1,9 @@
-import { drainMirror, recordAnnotation, releasedClaim } from '#shared/api/annotations.ts';
+import {
+  drainMirror,
+  forceDrain,
+  recordAnnotation,
+  releasedClaim,
+} from '#shared/api/annotations.ts';
 import { type LeavingRecord, readDrainRecord } from '#shared/api/drain-record.ts';
 import { cellLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
 import { stepNames } from '#shared/api/steps.ts';
@@ -7,7 +12,7 @@ import type { KubeRequest } from '#shared/kube/connection.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
 import { isSamePooler } from '#shared/topology/topology.ts';
 import type { Commit, StoredObject } from '#test/world/model/api-server.ts';
-import { garbledValue } from '#test/world/run/garbled.ts';
+import { fieldOfTheFuture, garbledValue } from '#test/world/run/pooler-records.ts';
 import { worldClusterId, worldNamespace } from '#test/world/run/handler.ts';
 import type { Truth } from '#test/world/run/truth.ts';
 import {
@@ -54,6 +59,7 @@ export class Oracles implements Witness {
   #request: KubeRequest | undefined;
   /** Clocks of handlers differ: waits that a clock measures may be short. */
   #isSkewed = false;
+  #givenBack = 0;
 
   constructor(tally: Tally) {
     this.#tally = tally;
@@ -68,11 +74,18 @@ export class Oracles implements Witness {
     copy.#isSkewed = this.#isSkewed;
     copy.#misled = this.#misled;
     copy.#isTampered = this.#isTampered;
+    copy.#givenBack = this.#givenBack;
     return copy;
   }
 
   startCounting(): void {
     this.#writes.clear();
+    this.#givenBack = 0;
+  }
+
+  /** Messages that handlers reported as failed. */
+  get givenBack(): number {
+    return this.#givenBack;
   }
 
   /** Writes of ours by object: `Pod orders-0`. */
@@ -168,9 +181,53 @@ export class Oracles implements Witness {
         range !== -1 && pods > range,
         () => `${nameOf(by)} compares a token that it read after the pods`,
       );
+      this.#checkRetired(operation, look, world);
+      const listed = look.find(({ call: seen }) => seen.name === 'list Pod');
+      const leaver = record === 'unreadable' ? undefined : record?.data.podUid;
+      this.#tally.check(
+        'G5',
+        listed?.status === 200 && membersRead(by).every(({ metadata }) => metadata.uid !== leaver),
+        () => `${nameOf(by)} retires the record of a member that it has not seen gone`,
+      );
       return;
     }
     this.#checkSwitchover(operation, record, world);
+  }
+
+  /** G5: a pooler record is retired as it was when the look began, and keeps what nobody here understands. */
+  #checkRetired({ by, question }: Operation, look: readonly Seen[], { etcd }: World): void {
+    const body = JSON.stringify(question.to === 'cluster' ? question.request.body : '');
+    const written = etcd
+      .list('')
+      .find(
+        ({ key, modRevision }) =>
+          modRevision === etcd.revision && body.includes(Buffer.from(key).toString('base64')),
+      );
+    if (written === undefined) {
+      return;
+    }
+    const key = Buffer.from(written.key);
+    const before = etcd.range({ key, revision: etcd.revision - 1 });
+    if (before.kind !== 'range') {
+      return;
+    }
+    const [old] = before.entries;
+    const name = key.toString('base64');
+    const read = look
+      .filter(({ call }) => call.name === 'range')
+      .flatMap(({ body: answer }) => (answer as { kvs?: readonly Kv[] }).kvs ?? [])
+      .find((kv) => kv.key === name);
+    this.#tally.check(
+      'G5',
+      old !== undefined && read?.mod_revision === String(old.modRevision),
+      () => `${nameOf(by)} retires ${key.toString()}, which has moved since the look began`,
+    );
+    const isKept = (value: Uint8Array): boolean => Buffer.from(value).includes(fieldOfTheFuture);
+    this.#tally.check(
+      'G5',
+      old === undefined || !isKept(old.value) || isKept(written.value),
+      () => `${nameOf(by)} drops a field of ${key.toString()} that it does not know`,
+    );
   }
 
   ended(by: InFlight): void {
@@ -195,6 +252,7 @@ export class Oracles implements Witness {
     const failed = new Set(
       ending.response.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier),
     );
+    this.#givenBack += failed.size;
     this.#tally.check(
       'P4',
       [...failed].every((id) => known.has(id)),
@@ -454,6 +512,14 @@ export class Oracles implements Witness {
         () => `${nameOf(by)} picks ${next.data.pod} beside another record`,
       );
       this.#checkClaimKnown(by, next, world);
+      this.#checkFailureSeen(by, next);
+    }
+    if (next?.data.forced === true && old?.data.forced !== true) {
+      this.#tally.check(
+        'D8',
+        before.metadata.annotations?.[forceDrain] === next.data.podUid,
+        () => `${nameOf(by)} forces ${next.data.pod} out, which nobody has asked for`,
+      );
     }
     const isForward = next === null ? old?.state === 'finished' : goesForward.has(next.state);
     if (isForward && old?.state !== next?.state) {
@@ -478,6 +544,23 @@ export class Oracles implements Witness {
         () => `${nameOf(by)} ends the drain of ${old.data.pod}, whose pod is still there`,
       );
     }
+  }
+
+  /** D7: who is replaced as failed has been seen to have ended, or to have lost its node. */
+  #checkFailureSeen(by: InFlight, { data }: LeavingRecord): void {
+    const pod = membersRead(by).find(({ metadata }) => metadata.uid === data.podUid);
+    const { status, spec } = (pod ?? {}) as Partial<KubeObject<'Pod'>>;
+    const node = lookOf(by).find(
+      ({ call }) => call.name === 'get Node' && call.object === spec?.nodeName,
+    );
+    this.#tally.check(
+      'D7',
+      data.cause !== 'failed' ||
+        status?.phase === 'Failed' ||
+        status?.phase === 'Succeeded' ||
+        node?.status === 404,
+      () => `${nameOf(by)} replaces ${data.pod}, which it has not seen to fail`,
+    );
   }
 
   /** S4: whose claim may have to be deleted later is written down together with its member. */
@@ -588,6 +671,13 @@ export class Oracles implements Witness {
         record.state === 'finished' && record.data.podUid === uid,
         () =>
           `${nameOf(by)} deletes ${name} while its record is ${record.state} for ${record.data.pod}`,
+      );
+      const truths = lookOf(by).flatMap(({ truth }) => truth ?? []);
+      this.#tally.check(
+        'D6',
+        record.data.forced ||
+          truths.some(({ leader }) => leader !== null && !isSamePooler(leader, record.data.pooler)),
+        () => `${nameOf(by)} deletes ${name}, which leads`,
       );
       this.#checkCount(by, record, before, world);
     }
@@ -904,6 +994,12 @@ function isOwnMarkTakenOff(before: StoredObject, after: StoredObject | null): bo
 function lastTarget({ seen }: InFlight): StoredObject['metadata'] | undefined {
   const last = seen.findLast(({ call, status }) => call.kind === 'Shard' && status === 200);
   return (last?.body as StoredObject | undefined)?.metadata;
+}
+
+/** As etcd's gateway answers. */
+interface Kv {
+  readonly key: string;
+  readonly mod_revision: string;
 }
 
 interface Told {

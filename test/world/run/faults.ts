@@ -1,10 +1,10 @@
-import { recordAnnotation } from '#shared/api/annotations.ts';
+import { forceDrain, recordAnnotation } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
-import { garble } from './garbled.ts';
+import { garble, rewriteRecord } from './pooler-records.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
 import type { Workload } from './workload.ts';
 import { type Interference, type Operation, type World, rightClocks } from './world.ts';
@@ -101,6 +101,10 @@ const commonFaults: readonly Fault[] = [
     world.etcd.compact(world.etcd.revision);
     return 'served';
   }),
+  theirs('F5 pooler record rewritten', onTopology, (_operation, world) => {
+    rewriteRecord(world, leaverIn(world) ?? strickenPod(world)?.metadata.name ?? '');
+    return 'served';
+  }),
   theirs('F24 garbled record', onTopology, (_operation, world) => {
     garble(world, 30);
     return 'served';
@@ -169,6 +173,14 @@ const commonFaults: readonly Fault[] = [
     anywhere,
     editRecord((text) => text.replaceAll(/"uid":"[^"]+"/g, '"uid":"another"')),
   ),
+  theirs('F19 force for another', anywhere, (operation, world) => {
+    const leaver = leaverIn(world);
+    const other = world.api.list('Pod').find(({ metadata }) => metadata.name !== leaver);
+    if (leaver !== undefined && other !== undefined) {
+      annotate(operation, world, { [forceDrain]: other.metadata.uid });
+    }
+    return 'served';
+  }),
   theirs('F19 annotations nearly full', onFirst, (operation, world) => {
     annotate(operation, world, { 'example.com/notes': 'x'.repeat(200 * 1024) });
     return 'served';

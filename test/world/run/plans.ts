@@ -242,8 +242,10 @@ export class PlanSearch {
           }
         },
       });
-      if (!isKnown) {
-        this.#compare(world, strikes);
+      if (strikes.length === 0) {
+        this.#checkUndisturbed(world);
+      } else if (!isKnown) {
+        this.#compare(world, strikes, isCompared);
       }
     } catch (error) {
       this.#take(error, strikes);
@@ -256,12 +258,19 @@ export class PlanSearch {
     this.#virtualMs += world.now - begun.now;
   }
 
+  /** P4: where nothing goes wrong nothing is given back. */
+  #checkUndisturbed({ witness }: World): void {
+    const givenBack = witness instanceof Oracles ? witness.givenBack : 0;
+    this.#options.tally.check(
+      'P4',
+      givenBack === 0,
+      () => `${givenBack} messages are given back though nothing goes wrong`,
+    );
+  }
+
   /** D10, P1: the same creates and deletes, object by object, as without the faults; and not many more writes. */
-  #compare(world: World, strikes: readonly Strike[]): void {
+  #compare(world: World, strikes: readonly Strike[], isCompared: boolean): void {
     const { tally } = this.#options;
-    if (strikes.length === 0) {
-      return;
-    }
     const more = world.oursWritten - this.#base.ours;
     this.#mostWritesPerFault = Math.max(this.#mostWritesPerFault, more / strikes.length);
     tally.check(
@@ -270,7 +279,7 @@ export class PlanSearch {
       () => `${world.oursWritten} writes, without faults ${this.#base.ours}`,
     );
     const { choicesDependOnTime } = this.#workload;
-    if (choicesDependOnTime === 'how many go' || !strikes.every(({ fault }) => fault.isOnlyOurs)) {
+    if (choicesDependOnTime === 'how many go' || !isCompared) {
       return;
     }
     const isByKind = choicesDependOnTime === 'who goes';
@@ -336,14 +345,14 @@ function countsOf(
 }
 
 /**
- * Two candidates with the same key strike the same kind of question of the same step, after as many writes of the same
- * handler, in the same state of all records and while as many pods are there and as many are going.
+ * Two candidates with the same key strike the same kind of question of the same step, after as many writes and decisions
+ * of the same handler, in the same state of all records and while as many pods are there and as many are going.
  */
 function keyOf({ moment: { operation, world, isFirst }, fault }: Candidate): string {
   const { by, call } = operation;
-  return [stateOf(world), podsIn(world), by.step, call.name, by.writes, isFirst, fault.name].join(
-    '/',
-  );
+  const { writes, handler } = by;
+  const moment = [writes, handler.looks.length, isFirst];
+  return [stateOf(world), podsIn(world), by.step, call.name, ...moment, fault.name].join('/');
 }
 
 /** `3, 1 going` */

@@ -13,6 +13,7 @@ import { Oracles } from '#test/world/oracles/oracles.ts';
 import type { Tally } from '#test/world/oracles/tally.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
 import type { Edit } from '#test/world/run/workload.ts';
+import { addNeighbour } from '#test/world/run/pooler-records.ts';
 import { type Setup, World } from '#test/world/run/world.ts';
 
 /** 2026-01-01T00:00:00Z */
@@ -58,6 +59,7 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
     versions: options.versions ?? 'object',
     ...(options.memory === undefined ? {} : { memory: options.memory }),
   });
+  addNeighbour(world);
   make(world, 'Namespace', undefined, { metadata: { name: namespace } });
   make(world, 'Database', namespace, {
     metadata: { name: 'main' },
@@ -165,6 +167,12 @@ export function editDatabase(world: World, body: object): void {
 
 export function pods(world: World): readonly KubeObject<'Pod'>[] {
   return world.api.list('Pod');
+}
+
+/** The member with the highest index; the last cell's, where there are several. */
+export function lastPod(world: World): string {
+  const members = pods(world).filter(({ metadata }) => metadata.labels?.[poolLabel] !== undefined);
+  return members.at(-1)?.metadata.name ?? '';
 }
 
 export function claims(world: World): readonly KubeObject<'PersistentVolumeClaim'>[] {

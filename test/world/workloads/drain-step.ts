@@ -16,6 +16,7 @@ import {
   removePod,
   scale,
   theShard,
+  lastPod,
 } from './cluster.ts';
 
 const bound = { deliveries: 80, perFault: 80 };
@@ -33,7 +34,7 @@ const pausedForAWhile: Edit = {
 /** The last pod, and it is no longer one too many when anybody looks. */
 function loseLastPod(world: World): void {
   scale(world, 2);
-  removePod(world, pods(world).at(-1)?.metadata.name ?? '');
+  removePod(world, lastPod(world));
 }
 
 /** A person's own pod, with none of our labels, for as long as it is needed. */
@@ -89,7 +90,7 @@ export const workloads: readonly Workload[] = [
     steps: ['drain-step'],
     create: (tally) => aWorld(tally, { replicas: 3 }),
     begin: (world) => {
-      const last = pods(world).at(-1)?.metadata.name ?? '';
+      const last = lastPod(world);
       editPod(world, last, { metadata: { finalizers: ['example.com/backup'] } });
       scale(world, 2);
       world.plan({
@@ -204,6 +205,17 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingMembers,
     bound,
+  },
+  {
+    name: 'more is asked for than can be spared',
+    steps: ['drain-step'],
+    create: (tally) => aWorld(tally, { replicas: 2 }),
+    begin: (world) => {
+      scale(world, 1);
+      world.later('a person gives up', 400, (at) => scale(at, 2));
+    },
+    missing: missingMembers,
+    bound: { deliveries: 150, perFault: 150 },
   },
   {
     name: 'forced past the quorum',

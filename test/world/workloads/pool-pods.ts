@@ -8,6 +8,7 @@ import {
   pods,
   removePod,
   scale,
+  lastPod,
 } from './cluster.ts';
 
 const bound = { deliveries: 80, perFault: 80 };
@@ -35,7 +36,7 @@ export const workloads: readonly Workload[] = [
     name: 'a pod is deleted from outside',
     steps: ['pool-pods'],
     create: (tally) => aWorld(tally, { replicas: 3 }),
-    begin: (world) => removePod(world, pods(world).at(-1)?.metadata.name ?? ''),
+    begin: (world) => removePod(world, lastPod(world)),
     edits: [databasePausedForAWhile],
     missing: (world) => [
       ...missingMembers(world),

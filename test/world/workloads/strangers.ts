@@ -1,8 +1,7 @@
 import { drainRequest } from '#shared/api/annotations.ts';
-import { cellLabel, poolLabel } from '#shared/api/labels.ts';
 import { budgetName, claimName, podBaseName, podName, serviceName } from '#shared/api/names.ts';
 import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
-import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
+import type { ResourceKind } from '#shared/kube/resources.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
 import type { Workload } from '#test/world/run/workload.ts';
 import type { World } from '#test/world/run/world.ts';
@@ -11,6 +10,7 @@ import {
   claims,
   drainState,
   editPod,
+  lastPod,
   leaderPod,
   missingMembers,
   pods,
@@ -144,13 +144,6 @@ function markForAWhile(world: World, pod: string): void {
   world.later(`the other operator lets ${pod} be`, visitSeconds, (at) =>
     editPod(at, pod, { metadata: { annotations: { [markOfOthers]: null } } }),
   );
-}
-
-function lastPod(world: World): string {
-  const members: readonly KubeObject<'Pod'>[] = pods(world).filter(
-    ({ metadata: { labels } }) => labels?.[poolLabel] === 'main' && labels[cellLabel] === 'zone-a',
-  );
-  return members.at(-1)?.metadata.name ?? '';
 }
 
 function make(world: World, kind: ResourceKind, name: string, object: { spec: object }): void {

@@ -239,7 +239,17 @@ describe('the status of a pooler', () => {
         },
       },
     ],
-    ['answers about another pooler', { status: 200, body: recordedReplica }],
+    ['answers about a pooler of another cell', { status: 200, body: recordedReplica }],
+    [
+      'answers about another pooler of the cell',
+      {
+        status: 200,
+        body: {
+          status: { poolerType: 'REPLICA' },
+          consensusStatus: { id: { cell: 'zone1', name: 'p-00000002' } },
+        },
+      },
+    ],
     ['answers without end', { status: 200, body: ' '.repeat(1024 * 1024 + 1) }],
     ['hangs up', 'drop'],
   ])('is unknown when the service %s', async (_, answer) => {
