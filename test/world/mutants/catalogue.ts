@@ -12,8 +12,9 @@ import { relayMutants } from './relay-mutants.ts';
  *
  * The executor's own refusals are not here: no step of the product ever asks for what they refuse, so only a step made
  * for the purpose shows them, as the executor's unit tests do. Nor is what keeps reads from hanging, defects from being
- * acknowledged, answers about another pooler and roles of later versions from being believed: no request takes time here,
- * the product has no defect that throws, and the data plane answers what it was asked. Unit tests hold these.
+ * acknowledged, what the data plane of the world never says from being believed: no request takes time here, the product has
+ * no defect that throws, and the stand-in has one durability policy, healthy databases, and no leader elected twice. Unit
+ * tests hold these.
  */
 export const catalogue: readonly Mutant[] = [
   ...kernelMutants,

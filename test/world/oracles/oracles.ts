@@ -8,6 +8,7 @@ import { type LeavingRecord, readDrainRecord } from '#shared/api/drain-record.ts
 import { cellLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import { type Instant, parseInstant, secondsBetween } from '#shared/kernel/instant.ts';
+import { isReady } from '#shared/kube/readiness.ts';
 import type { KubeRequest } from '#shared/kube/connection.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
 import { isSamePooler } from '#shared/topology/topology.ts';
@@ -183,10 +184,12 @@ export class Oracles implements Witness {
       );
       this.#checkRetired(operation, look, world);
       const listed = look.find(({ call: seen }) => seen.name === 'list Pod');
-      const leaver = record === 'unreadable' ? undefined : record?.data.podUid;
+      const leaver = record === 'unreadable' ? undefined : record?.data;
       this.#tally.check(
         'G5',
-        listed?.status === 200 && membersRead(by).every(({ metadata }) => metadata.uid !== leaver),
+        listed?.status === 200 &&
+          membersRead(by).every(({ metadata }) => metadata.name !== leaver?.pod) &&
+          (leaver === undefined || isStopProven(by, leaver)),
         () => `${nameOf(by)} retires the record of a member that it has not seen gone`,
       );
       return;
@@ -590,7 +593,11 @@ export class Oracles implements Witness {
           ? 'the topology could not be read'
           : ranges.some(({ body }) => JSON.stringify(body).includes(garbledValue))
             ? 'a pooler record could not be decoded'
-            : undefined;
+            : id === 'D11' && record !== null && !isStopProven(by, record.data)
+              ? 'its node does not show that it has stopped'
+              : id === 'D11' && record !== null && !hasLeftCohort(by, record.data)
+                ? 'it is still in the cohort'
+                : undefined;
     this.#tally.check(
       id,
       gap === undefined || record?.data.forced === true,
@@ -967,6 +974,28 @@ function isOfAnother(text: string | undefined, uid: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** Whether the node that a member ran on was read, and is gone or hears what it is told; without one nothing ran. */
+function isStopProven(by: InFlight, { node, forced }: LeavingRecord['data']): boolean {
+  const read = lookOf(by).find(({ call }) => call.name === 'get Node' && call.object === node);
+  return (
+    forced ||
+    node === '' ||
+    read?.status === 404 ||
+    (read?.status === 200 && isReady(read.body as KubeObject<'Node'>))
+  );
+}
+
+/** Whether a member had no vote any more at an instant within the look; a newcomer of its name has the vote now. */
+function hasLeftCohort(by: InFlight, { pooler, pod }: LeavingRecord['data']): boolean {
+  const truths = lookOf(by).flatMap(({ truth }) => truth ?? []);
+  return (
+    membersRead(by).some(({ metadata }) => metadata.name === pod) ||
+    truths.some(
+      ({ leader, cohort }) => leader !== null && !cohort.some((id) => isSamePooler(id, pooler)),
+    )
+  );
 }
 
 /** Whether another controller has it, or another operator drains it. Claims have no owner and are known by their labels. */

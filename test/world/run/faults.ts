@@ -186,9 +186,12 @@ const commonFaults: readonly Fault[] = [
     return 'served';
   }),
   shaky('F20 lead moves', anywhere, (_operation, world) => {
-    const { shard } = world.multigres.state.config;
-    const path = `/api/v1/shards/${shard.database}/${shard.tableGroup}/${shard.shard}/switch-primary`;
-    world.multigres.ask({ method: 'POST', path, body: { reason: 'a person' } }, world, world.now);
+    moveLead(world);
+    return 'served';
+  }),
+  shaky('F33 lead moves, records late', anywhere, (_operation, world) => {
+    holdRecords(world);
+    moveLead(world);
     return 'served';
   }),
   theirs('F21 node lost', anywhere, lasting({ kind: 'nodeNotReady' }, 40)),
@@ -200,11 +203,12 @@ const commonFaults: readonly Fault[] = [
   costly('F32 leaver dies', anywhere, die('leaver')),
   costly('F32 replica dies', anywhere, die('replica')),
   shaky('F33 two primaries', anywhere, (_operation, world) => {
-    const pod = podOf(world, 'leader');
-    if (pod !== undefined) {
-      world.fault({ kind: 'cutOff', pod, from: 'members' });
-      world.later('the network is whole again', 45, (at) => at.lift('cutOff', pod));
-    }
+    cutLeaderOff(world);
+    return 'served';
+  }),
+  shaky('F33 two primaries, records late', anywhere, (_operation, world) => {
+    holdRecords(world);
+    cutLeaderOff(world);
     return 'served';
   }),
   theirs('F33 undecided proposal', anywhere, lasting({ kind: 'undecidedProposal' }, 15)),
@@ -284,6 +288,28 @@ function skew(whose: 'handler' | 'every', seconds: number): Fault['strike'] {
     world.later('clocks are right again', 30, (at) => (at.clocks = rightClocks));
     return 'served';
   };
+}
+
+/** A person asks the data plane to let another member lead. */
+export function moveLead(world: World): void {
+  const { database, tableGroup, shard } = world.multigres.state.config.shard;
+  const path = `/api/v1/shards/${database}/${tableGroup}/${shard}/switch-primary`;
+  world.multigres.ask({ method: 'POST', path, body: { reason: 'a person' } }, world, world.now);
+}
+
+/** The others do not hear from the leader; it goes on in the belief that it leads. */
+function cutLeaderOff(world: World): void {
+  const pod = podOf(world, 'leader');
+  if (pod !== undefined) {
+    world.fault({ kind: 'cutOff', pod, from: 'members' });
+    world.later('the network is whole again', 45, (at) => at.lift('cutOff', pod));
+  }
+}
+
+/** What poolers are is not written down for a while. */
+function holdRecords(world: World): void {
+  world.fault({ kind: 'topologyPaused' });
+  world.later('pooler records are written again', 40, (at) => at.lift('topologyPaused'));
 }
 
 function die(who: 'leader' | 'leaver' | 'replica'): Fault['strike'] {

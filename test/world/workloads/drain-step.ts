@@ -1,5 +1,6 @@
 import { drainRequest, forceDrain } from '#shared/api/annotations.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
+import { moveLead } from '#test/world/run/faults.ts';
 import type { Edit, Workload } from '#test/world/run/workload.ts';
 import type { World } from '#test/world/run/world.ts';
 import {
@@ -216,6 +217,25 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingMembers,
     bound: { deliveries: 150, perFault: 150 },
+  },
+  {
+    name: 'the leaver comes to lead past the point of no return',
+    choicesDependOnTime: 'who goes',
+    steps: ['drain-step'],
+    create: (tally) => aWorld(tally, { replicas: 2, requiredCount: 1 }),
+    begin: (world) => {
+      scale(world, 1);
+      world.plan({
+        name: 'the admin service goes away, and the lead moves meanwhile',
+        when: (at) => drainState(at) === 'finished',
+        act: (at) => {
+          at.interrupt('admin', 10);
+          moveLead(at);
+        },
+      });
+    },
+    missing: missingMembers,
+    bound,
   },
   {
     name: 'forced past the quorum',
