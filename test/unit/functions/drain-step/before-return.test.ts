@@ -185,6 +185,12 @@ describe('a switchover', () => {
     });
   });
 
+  test('that ended with the same leader under a newer rule has not happened (D6)', () => {
+    const decision = look(asked().ledBy('orders-0'));
+
+    expect(decision).toMatchObject({ outcome: 'waiting', reason: 'AwaitingNewPrimary' });
+  });
+
   test('that has happened takes the intent off the record and nothing else', () => {
     const { intent: _done, ...data } = recordOf(asked()).data;
 
