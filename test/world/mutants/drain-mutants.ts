@@ -345,6 +345,13 @@ function gatesOff(): readonly Mutant[] {
       replace: 'if (decision === null || decision.leader === null) {',
       breaks: 'A record that says PRIMARY is believed although its pooler denies it.',
       expected: ['D4', 'D6'],
+      also: [
+        {
+          file: gates,
+          find: 'if (!isSamePooler(decision.leader, claim.id)) {',
+          replace: 'if (!isSamePooler(claim.id, claim.id)) {',
+        },
+      ],
     },
     {
       id: 'drain-newer-rule-ignored',
