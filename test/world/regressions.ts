@@ -1,32 +1,26 @@
 import type { PlanName } from './run/plans.ts';
 
 /** A run that once found a defect, and what was wrong. Kept for good, though questions may have moved since. */
-export type Regression = { readonly found: string } & (
-  | { readonly plan: PlanName }
-  | { readonly seed: number }
-);
+export interface Regression {
+  readonly found: string;
+  readonly plan: PlanName;
+  /** The mutant that puts the defect back, and lets this run fail; none where only words were wrong. */
+  readonly without?: string;
+}
 
 export const regressions: readonly Regression[] = [
   {
     found: 'a primary that was killed kept its claim for ever, and was never replaced',
-    plan: {
-      workload: 'the leader is asked to leave',
-      strikes: [{ at: 8, fault: 'F32 leader dies' }],
-    },
-  },
-  {
-    found: 'the same, struck while the new member starts',
-    plan: {
-      workload: 'the leader is asked to leave',
-      strikes: [{ at: 154, fault: 'F32 leader dies' }],
-    },
+    plan: { workload: '3 to 2 to 3', strikes: [{ at: 21, fault: 'F32 leader dies' }] },
+    without: 'drain-dead-rival-counts',
   },
   {
     found: 'a leaver that waited for the quorum kept a failed member from being replaced',
     plan: {
-      workload: 'the leader is asked to leave',
-      strikes: [{ at: 4, fault: 'F32 replica dies' }],
+      workload: 'the leaver dies without a word',
+      strikes: [{ at: 36, fault: 'F32 replica dies' }],
     },
+    without: 'drain-failed-member-waits',
   },
   {
     found: 'a drain past its deadline did not say how to go on',
@@ -41,6 +35,7 @@ export const regressions: readonly Regression[] = [
       workload: 'the leaver dies without a word',
       strikes: [{ at: 35, fault: 'F17 pod deleted' }],
     },
+    without: 'drain-left-claims-ignored',
   },
   {
     found: 'a surplus claim stayed when its drain gave way to a failed member',
@@ -48,6 +43,7 @@ export const regressions: readonly Regression[] = [
       workload: 'the leaver dies without a word',
       strikes: [{ at: 53, fault: 'F32 replica dies' }],
     },
+    without: 'drain-left-claims-ignored',
   },
   {
     found: 'a surplus claim stayed when the record was reset after its pod was gone',
@@ -55,6 +51,7 @@ export const regressions: readonly Regression[] = [
       workload: '3 to 2, claims deleted',
       strikes: [{ at: 60, fault: 'F19 record of the future' }],
     },
+    without: 'drain-left-claims-ignored',
   },
   {
     found: 'a settle time that a clock an hour ahead began held the drain up for an hour',
@@ -65,6 +62,15 @@ export const regressions: readonly Regression[] = [
         { at: 20, fault: 'F26 every clock behind' },
       ],
     },
+    without: 'drain-settle-in-the-future-awaited',
+  },
+  {
+    found: 'two clocks that disagreed shortened a settle time to nothing',
+    plan: {
+      workload: 'the leaver dies without a word',
+      strikes: [{ at: 12, fault: 'F26 one clock ahead' }],
+    },
+    without: 'kube-wrong-clock-reads',
   },
   {
     found: 'a member that somebody else owned counted among those that stay',
@@ -72,6 +78,7 @@ export const regressions: readonly Regression[] = [
       workload: 'a pod of ours is adopted',
       strikes: [{ at: 9, fault: 'F32 replica dies' }],
     },
+    without: 'drain-member-of-others-counts',
   },
   {
     found: 'a pod was made on a claim that was going, and waited for it for ever',
@@ -79,5 +86,6 @@ export const regressions: readonly Regression[] = [
       workload: 'a claim goes with its pod',
       strikes: [{ at: 9, fault: 'F6 stale read, 2 writes' }],
     },
+    without: 'pods-lost-claim-left',
   },
 ];

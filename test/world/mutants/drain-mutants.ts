@@ -94,6 +94,22 @@ function choosing(): readonly Mutant[] {
       expected: ['S4', 'X8'],
     },
     {
+      id: 'drain-left-claims-ignored',
+      file: rows,
+      find: '  chooseClaim,\n',
+      replace: '',
+      breaks: 'The claim of a surplus member that nobody saw go stays for ever.',
+      expected: ['S4', 'X8'],
+    },
+    {
+      id: 'drain-settle-in-the-future-awaited',
+      file: before,
+      find: 'if (since !== undefined && secondsBetween(now, since) > settleSeconds) {',
+      replace: 'if (since !== undefined && secondsBetween(now, since) > 86_400) {',
+      breaks: 'A settle time that begins in an hour holds the drain up until then.',
+      expected: ['X8'],
+    },
+    {
       id: 'drain-one-too-many-surplus',
       file: leaving,
       find: 'Math.max(0, members.length - pool.replicasPerCell)',
