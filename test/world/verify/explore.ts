@@ -1,7 +1,7 @@
 import { Tally } from '#test/world/oracles/tally.ts';
 import { explorationsOf } from '#test/world/run/explorations.ts';
 import { explore } from '#test/world/run/explorer.ts';
-import { type FoundViolation, type Part, timeLimit } from './part.ts';
+import { type FoundViolation, type Part, timeLimit, untaken } from './part.ts';
 
 /**
  * States after which the search in one exploration is cut. In CI every exploration is meant to end before; what was cut is
@@ -17,13 +17,12 @@ const maxViolations = 3;
 export const explorePart: Part = {
   name: 'explore',
   async run(options, onProgress) {
-    const { scale, share, isHunt } = options;
+    const { scale, isHunt } = options;
     const isTimeUp = timeLimit(options);
     const tally = new Tally();
     const figures = { states: 0, transitions: 0, mostDepth: 0, ends: 0, exhausted: 0, cut: 0 };
     const violations: FoundViolation[] = [];
-    const ours = explorationsOf(scale).filter((_each, index) => index % share.of === share.index);
-    for (const exploration of ours) {
+    for (const exploration of untaken(explorationsOf(scale), options)) {
       const report = await explore(exploration, {
         tally,
         maxStates: maxStates[scale],

@@ -6,8 +6,12 @@ export interface PartOptions {
   readonly seed: number;
   /** `short` is what CI runs; `long` takes up to 80 minutes on two cores. */
   readonly scale: 'short' | 'long';
-  /** This worker's share of the work. */
-  readonly share: { readonly index: number; readonly of: number };
+  /** This worker's share of the work; `taken` counts what any worker has taken so far. */
+  readonly share: {
+    readonly index: number;
+    readonly of: number;
+    readonly taken: SharedArrayBuffer;
+  };
   /** Stop at the first violation. */
   readonly isHunt: boolean;
   /** Nothing new is begun after so many minutes; what was not reached is said. */
@@ -35,6 +39,21 @@ export interface PartReport {
 export function timeLimit({ minutes }: PartOptions): () => boolean {
   const endMs = realNowMs() + minutes * 60_000;
   return () => realNowMs() >= endMs;
+}
+
+/** Pieces of work that no worker has taken, one after the other: for pieces that take very different times. */
+export function* untaken<Piece>(
+  pieces: readonly Piece[],
+  { share }: PartOptions,
+): Generator<Piece, void> {
+  const taken = new Int32Array(share.taken);
+  for (;;) {
+    const piece = pieces[Atomics.add(taken, 0, 1)];
+    if (piece === undefined) {
+      return;
+    }
+    yield piece;
+  }
 }
 
 /** One way of looking for violations. */

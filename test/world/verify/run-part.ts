@@ -11,10 +11,11 @@ export async function runPart(
   jobs: number,
   onProgress: (text: string) => void,
 ): Promise<PartReport> {
+  const taken = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const reports = await Promise.all(
     Array.from({ length: jobs }, (_, index) =>
       runWorker(
-        { part: part.name, options: { ...options, share: { index, of: jobs } } },
+        { part: part.name, options: { ...options, share: { index, of: jobs, taken } } },
         onProgress,
       ),
     ),
