@@ -91,14 +91,6 @@ export const dataPlaneMutants: readonly Mutant[] = [
     expected: ['G5'],
   },
   {
-    id: 'admin-ready-by-default',
-    file: status,
-    find: 'postgresReady: z.boolean().default(false),',
-    replace: 'postgresReady: z.boolean().default(true),',
-    breaks: 'A member that does not say whether it is ready counts as ready.',
-    expected: ['D5'],
-  },
-  {
     id: 'admin-proposal-not-read',
     file: status,
     find: 'proposal: position?.proposal ?? null,',
