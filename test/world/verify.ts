@@ -219,5 +219,9 @@ function showProgress(part: string, text: string): void {
   }
 }
 
+// Whoever reads a story need not read it to its end.
+process.stdout.on('error', ({ code }: NodeJS.ErrnoException) =>
+  process.exit(code === 'EPIPE' ? 0 : 1),
+);
 program.parse();
 process.exitCode = (await verify(program.opts<VerifyOptions>())) ? 0 : 1;

@@ -38,6 +38,10 @@ function loseLastPod(world: World): void {
   removePod(world, lastPod(world));
 }
 
+function isSomebodyStill({ inFlight }: World): boolean {
+  return inFlight.some(({ hangsUntil }) => hangsUntil !== undefined);
+}
+
 /** A person's own pod, with none of our labels, for as long as it is needed. */
 const inspector = 'inspector';
 
@@ -232,6 +236,27 @@ export const workloads: readonly Workload[] = [
           at.interrupt('admin', 10);
           moveLead(at);
         },
+      });
+    },
+    missing: missingMembers,
+    bound,
+  },
+  {
+    name: 'the leaver comes to lead while somebody is about to delete it',
+    choicesDependOnTime: 'who goes',
+    steps: ['drain-step'],
+    create: (tally) => aWorld(tally, { replicas: 2, requiredCount: 1 }),
+    begin: (world) => {
+      scale(world, 1);
+      world.plan({
+        name: 'the lead moves while a handler stands still',
+        when: (at) => drainState(at) === 'finished' && isSomebodyStill(at),
+        act: moveLead,
+      });
+      world.plan({
+        name: 'a person pauses the shard before anything else is done',
+        when: (at) => drainState(at) === 'requested' && isSomebodyStill(at),
+        act: pausedForAWhile.act,
       });
     },
     missing: missingMembers,
