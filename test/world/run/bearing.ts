@@ -11,6 +11,7 @@ export function canBear({ costs }: Pick<Fault, 'costs'>, world: World): boolean 
     case 'the lead':
       return spareMembers(world) >= 0;
     case 'a member':
+    case 'a further member':
       return spareMembers(world) >= 1;
     case 'every member':
       return false;

@@ -19,7 +19,7 @@ export interface Fault {
   /** Whether the goal must be reached with the same creates and deletes as without it. */
   readonly isOnlyOurs: boolean;
   /** What the data plane loses by it, for a while or for good. Members are only brought back by both steps together. */
-  readonly costs: 'nothing' | 'the lead' | 'a member' | 'every member';
+  readonly costs: 'nothing' | 'the lead' | 'a member' | 'a further member' | 'every member';
   fits(operation: Pick<Operation, 'call'> & { readonly isFirst: boolean }): boolean;
   strike(operation: Operation, world: World): Promise<Blow> | Blow;
 }
@@ -137,6 +137,17 @@ const commonFaults: readonly Fault[] = [
     deletePod(operation, world);
     return 'served';
   }),
+  {
+    ...costly('F17 another pod deleted', anywhere, (_operation, world) => {
+      const pod = podOf(world, 'replica');
+      if (pod !== undefined) {
+        const ref: ObjectRef = { kind: 'Pod', namespace: worldNamespace, name: pod };
+        world.person({ method: 'DELETE', path: pathOf(ref) });
+      }
+      return 'served';
+    }),
+    costs: 'a further member',
+  },
   costly('F17 pod gone', anywhere, (_operation, world) => {
     removeAtOnce(world);
     return 'served';
@@ -216,9 +227,12 @@ const commonFaults: readonly Fault[] = [
 ];
 
 /** Every fault that may strike this workload: those that are the same for all, and its own edits (F18). */
-export function faultsOf({ steps, edits = [] }: Workload): readonly Fault[] {
+export function faultsOf({ steps, edits = [], losesMember }: Workload): readonly Fault[] {
   const common = commonFaults.filter(
-    ({ costs }) => costs === 'nothing' || costs === 'the lead' || steps.length === stepNames.length,
+    ({ costs }) =>
+      costs === 'nothing' ||
+      costs === 'the lead' ||
+      (steps.length === stepNames.length && (costs !== 'a further member' || losesMember !== true)),
   );
   const own = edits.map(({ name, act }) =>
     theirs(`F18 ${name}`, anywhere, (_operation, world) => {

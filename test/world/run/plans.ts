@@ -64,6 +64,7 @@ const writesPerFault: { readonly [costs in Fault['costs']]: number } = {
   nothing: 24,
   'the lead': 24,
   'a member': 64,
+  'a further member': 64,
   'every member': 64,
 };
 

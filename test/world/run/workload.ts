@@ -31,6 +31,8 @@ export interface Workload {
    * compared by kind; or how many it concerns, and they are not compared at all.
    */
   readonly choicesDependOnTime?: 'who goes' | 'how many go';
+  /** It loses a member in any case, and cannot bear that another leaves the cohort before. */
+  readonly losesMember?: true;
   /** What it waits for is no object of the shard, so that only the half-hourly resync shows that it has come. */
   readonly needsResync?: true;
   /** The person on duty forces a leaver out also where it runs: a quorum is given up on purpose. */

@@ -67,6 +67,7 @@ export const workloads: readonly Workload[] = [
   },
   {
     name: 'the leaver dies without a word',
+    losesMember: true,
     choicesDependOnTime: 'who goes',
     steps: ['drain-step', 'pool-pods'],
     create: (tally) => aWorld(tally, { replicas: 3, whenScaled: 'Delete' }),
