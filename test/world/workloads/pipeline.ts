@@ -56,7 +56,7 @@ export const workloads: readonly Workload[] = [
   {
     name: 'a member fails',
     steps: ['drain-step', 'pool-pods'],
-    create: (tally) => aWorld(tally, { replicas: 3 }),
+    create: (tally) => aWorld(tally, { replicas: 3, whenScaled: 'Delete' }),
     begin: (world) => {
       const leader = leaderPod(world);
       const pod = pods(world).find(({ metadata }) => metadata.name !== leader)?.metadata.name ?? '';
