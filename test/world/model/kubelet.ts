@@ -163,8 +163,10 @@ export class Kubelet {
         this.#waiting.delete(podUid);
       }
     }
+    // Nobody tells a node that is not heard of; what ran there runs on.
+    const isHeardOf = !hasFault(processes.state, 'nodeNotReady');
     for (const podUid in processes.state.members) {
-      if (!isThere(podUid)) {
+      if (!isThere(podUid) && isHeardOf) {
         processes.take({ kind: 'podGone', podUid });
       }
     }

@@ -10,11 +10,11 @@ import { relayMutants } from './relay-mutants.ts';
  * Every guard of the product taken off one at a time, and the defects that others had put back. The simulation must
  * find a violation in each: what it lets pass, it does not check.
  *
- * The executor's own refusals are not here: no step of the product ever asks for what they refuse, so only a step made
- * for the purpose shows them, as the executor's unit tests do. Nor is what keeps reads from hanging, defects from being
- * acknowledged, what the data plane of the world never says from being believed: no request takes time here, the product has
- * no defect that throws, and the stand-in has one durability policy, healthy databases, and no leader elected twice. Unit
- * tests hold these.
+ * Left to unit tests, each seen to fail there, is what cannot be seen here: the executor's own refusals, for which no step
+ * asks; guards behind which others stand (a newer rule that others know, the uid of a leaver's claim, the successor of an
+ * object whose end is heard of late); reads that hang, since no request takes time; and what nothing here ever says or is:
+ * another durability policy, a database that is not ready, a leader elected twice, an answer about another pooler, a second
+ * shard's pods.
  */
 export const catalogue: readonly Mutant[] = [
   ...kernelMutants,

@@ -72,14 +72,6 @@ function hearing(): readonly Mutant[] {
       expected: ['L1', 'L3', 'L9'],
     },
     {
-      id: 'relay-successor-lost',
-      file: knownWorld,
-      find: 'if (known?.object.uid === object.metadata.uid) {',
-      replace: 'if (known !== undefined) {',
-      breaks: 'Late news of a deletion takes the successor of the same name off the books.',
-      expected: ['L1', 'L3'],
-    },
-    {
       id: 'relay-predecessor-not-reported',
       file: knownWorld,
       find: 'if (before !== undefined && before.object.uid !== uid) {',
@@ -101,14 +93,6 @@ function hearing(): readonly Mutant[] {
       find: '    route.requests.map((key) => annotations[key]),\n',
       replace: '',
       breaks: 'What people ask by annotations on a target is not heard.',
-      expected: ['L1'],
-    },
-    {
-      id: 'relay-digest-without-deletion',
-      file: digest,
-      find: '    generation,\n    deletionTimestamp,\n    [route.step',
-      replace: "    generation,\n    deletionTimestamp === '',\n    [route.step",
-      breaks: 'Nobody is told that a target is being deleted.',
       expected: ['L1'],
     },
     {
@@ -222,14 +206,6 @@ function waking(): readonly Mutant[] {
       replace:
         "if ('at' in alarm.wake) {\n        this.#add({ ...alarm, due: plusSeconds(now, seconds) });\n      } else {\n        this.#alarms.delete(keyOf(alarm));\n      }",
       breaks: 'A wake that is to come every few seconds comes once.',
-      expected: ['L9', 'X8'],
-    },
-    {
-      id: 'relay-wake-of-former-record',
-      file: wakes,
-      find: '} else if (alarm === undefined || alarm.version !== version || !isSame(alarm.wake, wake)) {',
-      replace: '} else if (alarm === undefined || !isSame(alarm.wake, alarm.wake)) {',
-      breaks: 'The wake of the first record stays when the next one asks for another.',
       expected: ['L9', 'X8'],
     },
     {

@@ -161,7 +161,10 @@ export class Oracles implements Witness {
     const { by, call } = operation;
     const current = world.inFlight.find(({ id }) => id === by.id) ?? by;
     this.#checkOneDestructive(current);
-    this.#checkTimeLeft(current);
+    if (call.name !== 'retire') {
+      // A retirement began with the read before it.
+      this.#checkTimeLeft(current);
+    }
     this.#checkNothingLost(current);
     this.#checkPause(current, undefined);
     const look = lookOf(current);
@@ -189,8 +192,8 @@ export class Oracles implements Witness {
         'G5',
         listed?.status === 200 &&
           membersRead(by).every(({ metadata }) => metadata.name !== leaver?.pod) &&
-          (leaver === undefined || isStopProven(by, leaver)),
-        () => `${nameOf(by)} retires the record of a member that it has not seen gone`,
+          (leaver === undefined || (isStopProven(by, leaver) && hasStopped(leaver, world))),
+        () => `${nameOf(by)} retires the record of a member that may still run`,
       );
       return;
     }
@@ -520,7 +523,7 @@ export class Oracles implements Witness {
     if (next?.data.forced === true && old?.data.forced !== true) {
       this.#tally.check(
         'D8',
-        before.metadata.annotations?.[forceDrain] === next.data.podUid,
+        targetRead(by)?.annotations?.[forceDrain] === next.data.podUid,
         () => `${nameOf(by)} forces ${next.data.pod} out, which nobody has asked for`,
       );
     }
@@ -743,6 +746,7 @@ export class Oracles implements Witness {
       !record.data.forced &&
         record.data.claimUid === metadata.uid &&
         users.length === 0 &&
+        metadata.annotations?.[releasedClaim] === undefined &&
         pool?.pvcPolicy.whenScaled === 'Delete',
       () =>
         `${nameOf(by)} deletes the claim ${metadata.name}: policy ${pool?.pvcPolicy.whenScaled}, mounted by ${users.length} pods`,
@@ -987,6 +991,14 @@ function isStopProven(by: InFlight, { node, forced }: LeavingRecord['data']): bo
   );
 }
 
+/** Whether nothing of a member runs, as the data plane itself knows. */
+function hasStopped({ pooler, forced }: LeavingRecord['data'], { multigres }: World): boolean {
+  const members = Object.values(multigres.state.members);
+  return (
+    forced || !members.some(({ id, process }) => process === 'running' && isSamePooler(id, pooler))
+  );
+}
+
 /** Whether a member had no vote any more at an instant within the look; a newcomer of its name has the vote now. */
 function hasLeftCohort(by: InFlight, { pooler, pod }: LeavingRecord['data']): boolean {
   const truths = lookOf(by).flatMap(({ truth }) => truth ?? []);
@@ -1017,6 +1029,12 @@ function isOwnMarkTakenOff(before: StoredObject, after: StoredObject | null): bo
     before.metadata.annotations?.[drainMirror] !== undefined &&
     after?.metadata.annotations?.[drainMirror] === undefined
   );
+}
+
+/** The target as the look began with it. */
+function targetRead(by: InFlight): StoredObject['metadata'] | undefined {
+  const [first] = lookOf(by);
+  return (first?.body as StoredObject | undefined)?.metadata;
 }
 
 /** The target as the handler knows it: as it read it, or as its own last write left it. */

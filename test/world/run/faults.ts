@@ -159,6 +159,10 @@ const commonFaults: readonly Fault[] = [
     }),
     costs: 'every member',
   },
+  theirs('F17 claim replaced', anywhere, (_operation, world) => {
+    replaceClaim(world);
+    return 'served';
+  }),
   theirs(
     'F19 record removed',
     anywhere,
@@ -424,6 +428,28 @@ function deletePod(_operation: Operation, world: World): void {
   const pod = strickenPod(world);
   if (pod !== undefined) {
     world.person({ method: 'DELETE', path: pathOf({ kind: 'Pod', ...placeOf(pod) }) });
+  }
+}
+
+/** The claim of a leaver whose pod is gone: deleted and made again under its name. */
+function replaceClaim(world: World): void {
+  const read = world.api.list('Shard').map(({ metadata }) => readDrainRecord(metadata))[0];
+  const leaver =
+    read?.kind === 'ours' && read.record.state === 'finished' ? read.record.data : undefined;
+  const isGone = world.api.list('Pod').every(({ metadata }) => metadata.name !== leaver?.pod);
+  const uid = leaver !== undefined && isGone ? leaver.claimUid : '';
+  const claim = world.api
+    .list('PersistentVolumeClaim')
+    .find(({ metadata }) => metadata.uid === uid);
+  if (claim !== undefined) {
+    const { name, namespace = '', labels } = claim.metadata;
+    const kind = 'PersistentVolumeClaim';
+    world.person({ method: 'DELETE', path: pathOf({ kind, namespace, name }) });
+    world.person({
+      method: 'POST',
+      path: collectionPath(kind, namespace),
+      body: { apiVersion: 'v1', kind, metadata: { name, namespace, labels }, spec: claim.spec },
+    });
   }
 }
 

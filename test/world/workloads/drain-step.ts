@@ -1,5 +1,6 @@
 import { drainRequest, forceDrain } from '#shared/api/annotations.ts';
-import { collectionPath } from '#shared/kube/http-kube.ts';
+import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
+import { worldNamespace } from '#test/world/run/handler.ts';
 import { moveLead } from '#test/world/run/faults.ts';
 import type { Edit, Workload } from '#test/world/run/workload.ts';
 import type { World } from '#test/world/run/world.ts';
@@ -8,6 +9,7 @@ import {
   claims,
   databasePausedForAWhile,
   drainState,
+  editPool,
   editPod,
   editShard,
   leaderPod,
@@ -89,6 +91,40 @@ export const workloads: readonly Workload[] = [
     begin: (world) => scale(world, 2),
     missing: (world) => [...missingMembers(world), ...leftClaims(world)],
     bound,
+  },
+  {
+    name: '3 to 2, and from then on claims are deleted',
+    steps: ['drain-step'],
+    create: (tally) => aWorld(tally, { replicas: 3 }),
+    begin: (world) => {
+      scale(world, 2);
+      world.plan({
+        name: 'a person wants surplus claims deleted',
+        when: (at) => drainState(at) === 'none' && pods(at).length === 2,
+        act: (at) => editPool(at, { pvcPolicy: { whenScaled: 'Delete' } }),
+      });
+    },
+    missing: (world) => [...missingMembers(world), ...leftClaims(world)],
+    bound,
+  },
+  {
+    name: 'a surplus member goes unseen and runs on',
+    steps: ['drain-step'],
+    create: (tally) => aWorld(tally, { replicas: 3, whenScaled: 'Delete' }),
+    begin: (world) => {
+      const name = lastPod(world);
+      world.fault({ kind: 'nodeNotReady' });
+      world.person({
+        method: 'DELETE',
+        path: pathOf({ kind: 'Pod', namespace: worldNamespace, name }),
+        body: { gracePeriodSeconds: 0 },
+      });
+      scale(world, 2);
+      world.later('the node is heard of again', 60, (at) => at.lift('nodeNotReady'));
+    },
+    missing: (world) => [...missingMembers(world), ...leftClaims(world)],
+    needsResync: true,
+    bound: { deliveries: 150, perFault: 150 },
   },
   {
     name: 'a finalizer holds the leaver',

@@ -212,6 +212,24 @@ describe('observing a shard whose surplus claims are to be deleted', () => {
     expect(snapshot.claimsInUse).toMatchObject({ kind: 'present' });
   });
 
+  test("lists the pods of its own shard, and not a neighbour's", async () => {
+    const { kube, shard, look } = withClaimLeft();
+    const pod = aPod(shard, 0).build();
+    kube.put('Pod', {
+      ...pod,
+      metadata: {
+        ...pod.metadata,
+        name: 'invoices-0',
+        uid: 'invoices-0-uid',
+        labels: { ...pod.metadata.labels, 'millrace.dev/shard': 'invoices' },
+      },
+    });
+
+    const { members } = await look();
+
+    expect(members).toMatchObject({ kind: 'present', value: [{}, {}] });
+  });
+
   test('asks on while it is that claim which leaves', async () => {
     const base = deleting(2);
     const { uid } = aClaim(base.build(), 2).build().metadata;
