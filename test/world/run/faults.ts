@@ -298,12 +298,16 @@ function lasting(
   };
 }
 
-/** From the next delivery on, for half a minute. */
+/** From the next delivery on: one for half a minute; every clock for less than the settle time, which shows afterwards. */
 function skew(whose: 'handler' | 'every', seconds: number): Fault['strike'] {
   return (_operation, world) => {
     const offMs = seconds * 1_000;
     world.clocks = { handlerMs: offMs, apiServerMs: whose === 'every' ? offMs : 0 };
-    world.later('clocks are right again', 30, (at) => (at.clocks = rightClocks));
+    world.later(
+      'clocks are right again',
+      whose === 'every' ? 4 : 30,
+      (at) => (at.clocks = rightClocks),
+    );
     return 'served';
   };
 }

@@ -200,6 +200,15 @@ export class PlanSearch {
     }
   }
 
+  /** Runs one plan by its name, from the beginning, after the run without a fault that it is compared with. */
+  async again(plan: PlanName): Promise<void> {
+    await this.candidates();
+    const world = await this.#begin();
+    if (world !== undefined) {
+      await this.#runOne(world, strikesOf(this.#workload, plan), undefined);
+    }
+  }
+
   async #begin(): Promise<World | undefined> {
     try {
       return await beginningOf(this.#workload, this.#options.tally);

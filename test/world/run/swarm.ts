@@ -161,8 +161,8 @@ async function storm(world: World, mix: Mix, random: Random, struck: string[]): 
 function actOfAPerson(world: World, mix: Mix, random: Random): void {
   const all = pods(world).map(({ metadata }) => metadata.name);
   const { cells = [], requiredCount = 1 } = mix.cluster;
-  // Fewer members than a commit needs can be asked for and are never given.
-  const fewest = Math.ceil(requiredCount / cells.length);
+  // Fewer members than a commit needs can be asked for and are never given; and the leader need not be in its cohort.
+  const fewest = Math.ceil((requiredCount + 1) / cells.length);
   const acts: (() => void)[] = [
     () => scale(world, random.between(fewest, 4)),
     () => scale(world, random.between(fewest, 4)),

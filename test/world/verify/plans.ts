@@ -1,6 +1,7 @@
 import { Tally } from '#test/world/oracles/tally.ts';
 import { type Candidate, PlanSearch } from '#test/world/run/plans.ts';
 import { Random } from '#test/world/run/random.ts';
+import { regressions } from '#test/world/regressions.ts';
 import {
   type FoundViolation,
   type Part,
@@ -72,7 +73,7 @@ interface Block {
 }
 
 /**
- * Plans of all workloads, the most different ones first: of each kind of question, fault and step one that is drawn by
+ * First what once found a defect. Then plans of all workloads, the most different ones first: of each kind of question, fault and step one that is drawn by
  * seed, then a second of each, and so on. What one guard too few breaks is seen soon, wherever it is.
  */
 async function hunt({ seed, share }: PartOptions): Promise<PartReport> {
@@ -80,7 +81,20 @@ async function hunt({ seed, share }: PartOptions): Promise<PartReport> {
   const searches: PlanSearch[] = [];
   const byKind = new Map<string, Hunted[]>();
   const random = new Random(seed);
-  for (const workload of await everyWorkload()) {
+  const workloads = await everyWorkload();
+  for (const { plan } of regressions) {
+    const workload = workloads.find(({ name }) => name === plan.workload);
+    const search =
+      workload && new PlanSearch(workload, { tally, seed, pairsPerFault: 0, isPruned: true });
+    if (search !== undefined) {
+      await search.again(plan);
+      searches.push(search);
+    }
+    if (search !== undefined && search.report.violations.length > 0) {
+      return reportOf(searches, tally);
+    }
+  }
+  for (const workload of workloads) {
     const search = new PlanSearch(workload, { tally, seed, pairsPerFault: 0, isPruned: true });
     searches.push(search);
     for (const candidate of await search.candidates()) {
