@@ -58,7 +58,7 @@ export class Oracles implements Witness {
   #misled: readonly number[] = [];
   /** The last that was written for: a delete may mark an object and then remove it. */
   #request: KubeRequest | undefined;
-  /** Clocks of handlers differ: waits that a clock measures may be short. */
+  /** The API server's own clock was off: waits that it measures may be short. */
   #isSkewed = false;
   #givenBack = 0;
 
@@ -527,9 +527,11 @@ export class Oracles implements Witness {
         () => `${nameOf(by)} forces ${next.data.pod} out, which nobody has asked for`,
       );
     }
-    const isForward = next === null ? old?.state === 'finished' : goesForward.has(next.state);
-    if (isForward && old?.state !== next?.state) {
-      this.#checkEvidence(by, next ?? old, next === null ? 'D11' : 'D4');
+    if (next !== null && goesForward.has(next.state) && old?.state !== next.state) {
+      this.#checkEvidence(by, next, 'D4');
+    }
+    if (next === null && old?.state === 'finished') {
+      this.#checkEvidence(by, old, 'D11');
     }
     if (old?.state === 'draining' && next?.state === 'acknowledged' && !this.#isSkewed) {
       const since = parseInstant(old.since) ?? world.now;
@@ -585,26 +587,12 @@ export class Oracles implements Witness {
   }
 
   /** D4, D11: a drain goes on only where all pods and all pooler records were read, and every one was understood. */
-  #checkEvidence(by: InFlight, record: LeavingRecord | null, id: 'D4' | 'D11'): void {
-    const look = lookOf(by);
-    const pods = look.find(({ call }) => call.name === 'list Pod');
-    const ranges = look.filter(({ call }) => call.name === 'range');
-    const gap =
-      pods?.status !== 200
-        ? 'the pods could not be listed'
-        : ranges.length === 0 || ranges.some(({ status }) => status !== 200)
-          ? 'the topology could not be read'
-          : ranges.some(({ body }) => JSON.stringify(body).includes(garbledValue))
-            ? 'a pooler record could not be decoded'
-            : id === 'D11' && record !== null && !isStopProven(by, record.data)
-              ? 'its node does not show that it has stopped'
-              : id === 'D11' && record !== null && !hasLeftCohort(by, record.data)
-                ? 'it is still in the cohort'
-                : undefined;
+  #checkEvidence(by: InFlight, { data }: LeavingRecord, id: 'D4' | 'D11'): void {
+    const gap = gapInReads(by) ?? (id === 'D11' ? gapInLeaving(by, data) : undefined);
     this.#tally.check(
       id,
-      gap === undefined || record?.data.forced === true,
-      () => `${nameOf(by)} goes on with the drain of ${record?.data.pod}, though ${gap}`,
+      gap === undefined || data.forced,
+      () => `${nameOf(by)} goes on with the drain of ${data.pod}, though ${gap}`,
     );
   }
 
@@ -614,7 +602,7 @@ export class Oracles implements Witness {
       this.#tally.count('D4');
       return;
     }
-    const truths = lookOf(by).flatMap(({ truth }) => truth ?? []);
+    const truths = truthsOf(by);
     const holds = (gate: (truth: Truth) => boolean): boolean => truths.some(gate);
     const { pooler, pod } = data;
     // Those that are about to go, or that others are draining, are not among those that stay.
@@ -682,7 +670,7 @@ export class Oracles implements Witness {
         () =>
           `${nameOf(by)} deletes ${name} while its record is ${record.state} for ${record.data.pod}`,
       );
-      const truths = lookOf(by).flatMap(({ truth }) => truth ?? []);
+      const truths = truthsOf(by);
       this.#tally.check(
         'D6',
         record.data.forced ||
@@ -954,6 +942,11 @@ function lookOf({ seen }: InFlight): readonly Seen[] {
   return seen.slice(Math.max(0, begin));
 }
 
+/** What was true in the data plane at each instant at which the look read something. */
+function truthsOf(by: InFlight): readonly Truth[] {
+  return lookOf(by).flatMap(({ truth }) => truth ?? []);
+}
+
 /** The objects of a kind as the handler was last told of them in this look, by a list or one by one. */
 function listed(by: InFlight, kind: ResourceKind): readonly StoredObject[] {
   const reads = lookOf(by).filter(({ call, status }) => call.kind === kind && status === 200);
@@ -980,6 +973,29 @@ function isOfAnother(text: string | undefined, uid: string): boolean {
   }
 }
 
+/** What a look of drain-step could not read, or not understand. */
+function gapInReads(by: InFlight): string | undefined {
+  const look = lookOf(by);
+  const ranges = look.filter(({ call }) => call.name === 'range');
+  if (look.find(({ call }) => call.name === 'list Pod')?.status !== 200) {
+    return 'the pods could not be listed';
+  }
+  if (ranges.length === 0 || ranges.some(({ status }) => status !== 200)) {
+    return 'the topology could not be read';
+  }
+  return ranges.some(({ body }) => JSON.stringify(body).includes(garbledValue))
+    ? 'a pooler record could not be decoded'
+    : undefined;
+}
+
+/** What a look has not seen of a member that is to have left. */
+function gapInLeaving(by: InFlight, leaver: LeavingRecord['data']): string | undefined {
+  if (!isStopProven(by, leaver)) {
+    return 'its node does not show that it has stopped';
+  }
+  return hasLeftCohort(by, leaver) ? undefined : 'it is still in the cohort';
+}
+
 /** Whether the node that a member ran on was read, and is gone or hears what it is told; without one nothing ran. */
 function isStopProven(by: InFlight, { node, forced }: LeavingRecord['data']): boolean {
   const read = lookOf(by).find(({ call }) => call.name === 'get Node' && call.object === node);
@@ -1001,7 +1017,7 @@ function hasStopped({ pooler, forced }: LeavingRecord['data'], { multigres }: Wo
 
 /** Whether a member had no vote any more at an instant within the look; a newcomer of its name has the vote now. */
 function hasLeftCohort(by: InFlight, { pooler, pod }: LeavingRecord['data']): boolean {
-  const truths = lookOf(by).flatMap(({ truth }) => truth ?? []);
+  const truths = truthsOf(by);
   return (
     membersRead(by).some(({ metadata }) => metadata.name === pod) ||
     truths.some(

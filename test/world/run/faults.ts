@@ -2,10 +2,11 @@ import { forceDrain, recordAnnotation } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
-import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
+import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
 import { garble, rewriteRecord } from './pooler-records.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
+import { edit, remove } from './person.ts';
 import type { Workload } from './workload.ts';
 import { type Interference, type Operation, type World, rightClocks } from './world.ts';
 
@@ -142,7 +143,7 @@ const commonFaults: readonly Fault[] = [
       const pod = podOf(world, 'replica');
       if (pod !== undefined) {
         const ref: ObjectRef = { kind: 'Pod', namespace: worldNamespace, name: pod };
-        world.person({ method: 'DELETE', path: pathOf(ref) });
+        remove(world, ref);
       }
       return 'served';
     }),
@@ -372,7 +373,7 @@ export function leaverIn(world: World): string | undefined {
 function touch({ call }: Operation, world: World): void {
   const name = call.object;
   if (call.via === 'api' && call.kind !== undefined && name !== undefined) {
-    patch(
+    edit(
       world,
       { kind: call.kind, namespace: call.namespace ?? '', name },
       {
@@ -380,15 +381,6 @@ function touch({ call }: Operation, world: World): void {
       },
     );
   }
-}
-
-function patch(world: World, ref: ObjectRef, body: object): void {
-  world.person({
-    method: 'PATCH',
-    path: pathOf(ref),
-    contentType: 'application/merge-patch+json',
-    body,
-  });
 }
 
 /** The shard that the struck handler is about. */
@@ -400,7 +392,7 @@ function shardOf({ by }: Operation, world: World): KubeObject<'Shard'> | undefin
 function annotate(operation: Operation, world: World, annotations: object): void {
   const shard = shardOf(operation, world);
   if (shard !== undefined) {
-    patch(world, refOf(shard), { metadata: { annotations } });
+    edit(world, refOf(shard), { metadata: { annotations } });
   }
 }
 
@@ -431,7 +423,7 @@ function strickenPod(world: World): KubeObject<'Pod'> | undefined {
 function deletePod(_operation: Operation, world: World): void {
   const pod = strickenPod(world);
   if (pod !== undefined) {
-    world.person({ method: 'DELETE', path: pathOf({ kind: 'Pod', ...placeOf(pod) }) });
+    remove(world, { kind: 'Pod', ...placeOf(pod) });
   }
 }
 
@@ -448,7 +440,7 @@ function replaceClaim(world: World): void {
   if (claim !== undefined) {
     const { name, namespace = '', labels } = claim.metadata;
     const kind = 'PersistentVolumeClaim';
-    world.person({ method: 'DELETE', path: pathOf({ kind, namespace, name }) });
+    remove(world, { kind, namespace, name });
     world.person({
       method: 'POST',
       path: collectionPath(kind, namespace),
@@ -461,11 +453,7 @@ function replaceClaim(world: World): void {
 function removeAtOnce(world: World): void {
   const pod = strickenPod(world);
   if (pod !== undefined) {
-    world.person({
-      method: 'DELETE',
-      path: pathOf({ kind: 'Pod', ...placeOf(pod) }),
-      body: { gracePeriodSeconds: 0 },
-    });
+    remove(world, { kind: 'Pod', ...placeOf(pod) }, 0);
   }
 }
 
@@ -498,7 +486,7 @@ function replaceShard(operation: Operation, world: World): void {
     return;
   }
   const { name, namespace = '', annotations } = shard.metadata;
-  world.person({ method: 'DELETE', path: pathOf(refOf(shard)) });
+  remove(world, refOf(shard));
   world.person({
     method: 'POST',
     path: collectionPath('Shard', namespace),

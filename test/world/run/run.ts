@@ -2,10 +2,10 @@ import { drainRequest, forceDrain, recordAnnotations } from '#shared/api/annotat
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import { plusSeconds } from '#shared/kernel/instant.ts';
-import { pathOf } from '#shared/kube/http-kube.ts';
 import type { ObjectRef } from '#shared/kube/resources.ts';
 import { Violation } from '#test/world/oracles/tally.ts';
 import type { Blow, Fault } from './faults.ts';
+import { edit } from './person.ts';
 import type { Workload } from './workload.ts';
 import type { Operation, World } from './world.ts';
 
@@ -194,12 +194,7 @@ function doOnce(world: World, name: string, act: (at: World) => void): void {
 }
 
 function annotate(world: World, ref: ObjectRef, key: string, value: string | null): void {
-  world.person({
-    method: 'PATCH',
-    path: pathOf(ref),
-    contentType: 'application/merge-patch+json',
-    body: { metadata: { annotations: { [key]: value } } },
-  });
+  edit(world, ref, { metadata: { annotations: { [key]: value } } });
 }
 
 async function strikeAndServe(

@@ -1,6 +1,7 @@
 import { Tally } from '#test/world/oracles/tally.ts';
 import { type Candidate, PlanSearch } from '#test/world/run/plans.ts';
 import { Random } from '#test/world/run/random.ts';
+import type { Workload } from '#test/world/run/workload.ts';
 import { regressions } from '#test/world/regressions.ts';
 import {
   type FoundViolation,
@@ -9,7 +10,7 @@ import {
   type PartReport,
   timeLimit,
 } from './part.ts';
-import { everyWorkload } from './workloads.ts';
+import { everyWorkload, workloadOf } from './workloads.ts';
 
 /** Second faults tried after each first one: none in CI, so many of those left after pruning, drawn by seed, in the long run. */
 const pairsPerFault = { short: 0, long: 20 };
@@ -73,30 +74,29 @@ interface Block {
 }
 
 /**
- * First what once found a defect. Then plans of all workloads, the most different ones first: of each kind of question, fault and step one that is drawn by
- * seed, then a second of each, and so on. What one guard too few breaks is seen soon, wherever it is.
+ * First what once found a defect. Then plans of all workloads, the most different ones first: of each kind of question,
+ * fault and step one that is drawn by seed, then a second of each, and so on. What one guard too few breaks is seen soon,
+ * wherever it is.
  */
 async function hunt({ seed, share }: PartOptions): Promise<PartReport> {
   const tally = new Tally();
   const searches: PlanSearch[] = [];
   const byKind = new Map<string, Hunted[]>();
   const random = new Random(seed);
-  const workloads = await everyWorkload();
+  const searchIn = (workload: Workload): PlanSearch => {
+    const search = new PlanSearch(workload, { tally, seed, pairsPerFault: 0, isPruned: true });
+    searches.push(search);
+    return search;
+  };
   for (const { plan } of regressions) {
-    const workload = workloads.find(({ name }) => name === plan.workload);
-    const search =
-      workload && new PlanSearch(workload, { tally, seed, pairsPerFault: 0, isPruned: true });
-    if (search !== undefined) {
-      await search.again(plan);
-      searches.push(search);
-    }
-    if (search !== undefined && search.report.violations.length > 0) {
+    const search = searchIn(await workloadOf(plan));
+    await search.again(plan);
+    if (search.report.violations.length > 0) {
       return reportOf(searches, tally);
     }
   }
-  for (const workload of workloads) {
-    const search = new PlanSearch(workload, { tally, seed, pairsPerFault: 0, isPruned: true });
-    searches.push(search);
+  for (const workload of await everyWorkload()) {
+    const search = searchIn(workload);
     for (const candidate of await search.candidates()) {
       const kind = kindOf(candidate);
       byKind.set(kind, [...(byKind.get(kind) ?? []), { search, candidate }]);

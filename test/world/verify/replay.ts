@@ -5,14 +5,11 @@ import { type PlanName, beginningOf, strikesOf } from '#test/world/run/plans.ts'
 import { runToEnd } from '#test/world/run/run.ts';
 import { Chronicle } from '#test/world/run/chronicle.ts';
 import { runSeed } from '#test/world/run/swarm.ts';
-import { everyWorkload } from './workloads.ts';
+import { workloadOf } from './workloads.ts';
 
 /** Runs one plan again and tells it. Throws the violation it ends in, if it does. */
 export async function replayPlan(plan: PlanName, onLine: (line: string) => void): Promise<void> {
-  const workload = (await everyWorkload()).find(({ name }) => name === plan.workload);
-  if (workload === undefined) {
-    throw new Error(`there is no workload ${JSON.stringify(plan.workload)}`);
-  }
+  const workload = await workloadOf(plan);
   const world = await beginningOf(workload, new Tally());
   world.listen(new Chronicle(onLine));
   await runToEnd(world, { workload, strikes: strikesOf(workload, plan) });

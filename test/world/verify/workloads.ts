@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs';
+import type { PlanName } from '#test/world/run/plans.ts';
 import type { Workload } from '#test/world/run/workload.ts';
 
 const folder = new URL('../workloads/', import.meta.url);
@@ -17,4 +18,13 @@ export async function everyWorkload(): Promise<readonly Workload[]> {
     throw new Error('two workloads have the same name, or there are none');
   }
   return found;
+}
+
+/** Throws for a name that no workload has. */
+export async function workloadOf({ workload: wanted }: PlanName): Promise<Workload> {
+  const workload = (await everyWorkload()).find(({ name }) => name === wanted);
+  if (workload === undefined) {
+    throw new Error(`there is no workload ${JSON.stringify(wanted)}`);
+  }
+  return workload;
 }

@@ -4,7 +4,7 @@ import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { cellLabel, poolLabel } from '#shared/api/labels.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
-import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
+import { collectionPath } from '#shared/kube/http-kube.ts';
 import { isReady } from '#shared/kube/readiness.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
 import { Multigres } from '#test/world/model/multigres.ts';
@@ -13,6 +13,7 @@ import { Oracles } from '#test/world/oracles/oracles.ts';
 import type { Tally } from '#test/world/oracles/tally.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
 import type { Edit } from '#test/world/run/workload.ts';
+import { edit, remove } from '#test/world/run/person.ts';
 import { addNeighbour } from '#test/world/run/pooler-records.ts';
 import { type Setup, World } from '#test/world/run/world.ts';
 
@@ -139,30 +140,15 @@ export function editPool(world: World, change: object): void {
 }
 
 export function editShard(world: World, body: object): void {
-  world.person({
-    method: 'PATCH',
-    path: pathOf({ kind: 'Shard', namespace, name: shardName }),
-    contentType: 'application/merge-patch+json',
-    body,
-  });
+  edit(world, { kind: 'Shard', namespace, name: shardName }, body);
 }
 
 export function editPod(world: World, name: string, body: object): void {
-  world.person({
-    method: 'PATCH',
-    path: pathOf({ kind: 'Pod', namespace, name }),
-    contentType: 'application/merge-patch+json',
-    body,
-  });
+  edit(world, { kind: 'Pod', namespace, name }, body);
 }
 
 export function editDatabase(world: World, body: object): void {
-  world.person({
-    method: 'PATCH',
-    path: pathOf({ kind: 'Database', namespace, name: 'main' }),
-    contentType: 'application/merge-patch+json',
-    body,
-  });
+  edit(world, { kind: 'Database', namespace, name: 'main' }, body);
 }
 
 export function pods(world: World): readonly KubeObject<'Pod'>[] {
@@ -196,7 +182,7 @@ export function leftClaims(world: World): string[] {
 
 /** Somebody deletes a pod as a person does: its grace is kept. */
 export function removePod(world: World, name: string): void {
-  world.person({ method: 'DELETE', path: pathOf({ kind: 'Pod', namespace, name }) });
+  remove(world, { kind: 'Pod', namespace, name });
 }
 
 /** The pod that leads, as the data plane has it. */

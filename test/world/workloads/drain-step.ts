@@ -1,7 +1,8 @@
 import { drainRequest, forceDrain } from '#shared/api/annotations.ts';
-import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
+import { collectionPath } from '#shared/kube/http-kube.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
 import { moveLead } from '#test/world/run/faults.ts';
+import { remove } from '#test/world/run/person.ts';
 import type { Edit, Workload } from '#test/world/run/workload.ts';
 import type { World } from '#test/world/run/world.ts';
 import {
@@ -114,11 +115,7 @@ export const workloads: readonly Workload[] = [
     begin: (world) => {
       const name = lastPod(world);
       world.fault({ kind: 'nodeNotReady' });
-      world.person({
-        method: 'DELETE',
-        path: pathOf({ kind: 'Pod', namespace: worldNamespace, name }),
-        body: { gracePeriodSeconds: 0 },
-      });
+      remove(world, { kind: 'Pod', namespace: worldNamespace, name }, 0);
       scale(world, 2);
       world.later('the node is heard of again', 60, (at) => at.lift('nodeNotReady'));
     },

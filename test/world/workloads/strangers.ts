@@ -1,8 +1,9 @@
 import { drainRequest } from '#shared/api/annotations.ts';
 import { budgetName, claimName, podBaseName, podName, serviceName } from '#shared/api/names.ts';
-import { collectionPath, pathOf } from '#shared/kube/http-kube.ts';
-import type { ResourceKind } from '#shared/kube/resources.ts';
+import { collectionPath } from '#shared/kube/http-kube.ts';
+import type { ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
+import { edit, remove } from '#test/world/run/person.ts';
 import type { Workload } from '#test/world/run/workload.ts';
 import type { World } from '#test/world/run/world.ts';
 import {
@@ -49,13 +50,13 @@ export const workloads: readonly Workload[] = [
     begin: (world) => {
       const pod = lastPod(world);
       const claim = claimName(pod);
-      edit(world, 'PersistentVolumeClaim', claim, {
+      edit(world, refTo('PersistentVolumeClaim', claim), {
         metadata: { finalizers: ['example.com/snapshot'] },
       });
-      remove(world, 'PersistentVolumeClaim', claim);
+      remove(world, refTo('PersistentVolumeClaim', claim));
       removePod(world, pod);
       world.later('the snapshot is taken', visitSeconds, (at) =>
-        edit(at, 'PersistentVolumeClaim', claim, { metadata: { finalizers: null } }),
+        edit(at, refTo('PersistentVolumeClaim', claim), { metadata: { finalizers: null } }),
       );
     },
     missing: (world) => [
@@ -122,21 +123,21 @@ function makeStrangers(world: World): void {
   make(world, 'Pod', podName(base, 1), { spec: { containers } });
   const spec = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } };
   make(world, 'PersistentVolumeClaim', claimName(podName(base, 2)), { spec });
-  edit(world, 'Service', serviceName('orders'), {
+  edit(world, refTo('Service', serviceName('orders')), {
     metadata: { ownerReferences: null },
     spec: { selector: { app: 'theirs' } },
   });
-  edit(world, 'PodDisruptionBudget', budgetName(base), {
+  edit(world, refTo('PodDisruptionBudget', budgetName(base)), {
     metadata: { ownerReferences: null },
     spec: { minAvailable: 0 },
   });
 }
 
 function removeStrangers(world: World): void {
-  remove(world, 'Pod', podName(base, 1));
-  remove(world, 'PersistentVolumeClaim', claimName(podName(base, 2)));
-  remove(world, 'Service', serviceName('orders'));
-  remove(world, 'PodDisruptionBudget', budgetName(base));
+  removePod(world, podName(base, 1));
+  remove(world, refTo('PersistentVolumeClaim', claimName(podName(base, 2))));
+  remove(world, refTo('Service', serviceName('orders')));
+  remove(world, refTo('PodDisruptionBudget', budgetName(base)));
 }
 
 function markForAWhile(world: World, pod: string): void {
@@ -154,15 +155,6 @@ function make(world: World, kind: ResourceKind, name: string, object: { spec: ob
   });
 }
 
-function edit(world: World, kind: ResourceKind, name: string, body: object): void {
-  world.person({
-    method: 'PATCH',
-    path: pathOf({ kind, namespace, name }),
-    contentType: 'application/merge-patch+json',
-    body,
-  });
-}
-
-function remove(world: World, kind: ResourceKind, name: string): void {
-  world.person({ method: 'DELETE', path: pathOf({ kind, namespace, name }) });
+function refTo(kind: ResourceKind, name: string): ObjectRef {
+  return { kind, namespace, name };
 }
