@@ -1,7 +1,8 @@
 import { acting } from '#shared/kernel/decision.ts';
 import { type Instant, toText } from '#shared/kernel/instant.ts';
-import { isSamePooler, hasStopped } from '#shared/topology/topology.ts';
-import { primaryOf } from './gates.ts';
+import { recordText } from '#shared/kernel/record.ts';
+import { hasStopped } from '#shared/topology/topology.ts';
+import { hasVote, primaryOf } from './gates.ts';
 import {
   type DrainDecision,
   advance,
@@ -215,7 +216,7 @@ export function waitForCohortExit(
       `${leaver.pod} is gone; there is no agreed primary: ${primary.why}`,
     );
   }
-  return primary.rule.cohort.some((id) => isSamePooler(id, leaver.pooler))
+  return hasVote(primary.rule, leaver.pooler)
     ? hold(snapshot, now, 'AwaitingCohortExit', `${leaver.pod} is gone and still in the cohort`)
     : undefined;
 }
@@ -281,12 +282,18 @@ export function releaseClaim(snapshot: DrainSnapshot, now: Instant): DrainDecisi
   );
 }
 
+/**
+ * The claim's mark stands between two writes of the record. The first changes nothing: it shows that this record is still in
+ * force after the claim was read, so that no pod is made on the claim meanwhile. The second clears it, and only then may one be.
+ */
 export function finishDrain(snapshot: DrainSnapshot, now: Instant): DrainDecision {
-  const { leaver } = leaving(snapshot);
+  const { record, leaver } = leaving(snapshot);
   const message = `${leaver.pod} has left`;
+  const mark = releaseMark(snapshot, leaver);
   return acting('MemberLeft', message, [
-    ...releaseMark(snapshot, leaver),
-    advance(snapshot, null),
+    ...(mark.length === 0
+      ? [advance(snapshot, null)]
+      : [advance(snapshot, record), ...mark, advance(snapshot, null, recordText(record))]),
     ...statusEffects(snapshot, now, { status: 'True', reason: 'MemberLeft', message }, null),
     event(
       'Normal',

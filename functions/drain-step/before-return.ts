@@ -8,7 +8,7 @@ import {
   toText,
 } from '#shared/kernel/instant.ts';
 import { compareRules } from '#shared/topology/topology.ts';
-import { idText, openProposal, primaryOf, quorumWithout, readyStandby } from './gates.ts';
+import { hasVote, idText, openProposal, primaryOf, quorumWithout, readyStandby } from './gates.ts';
 import {
   claimsLeftBehind,
   hasFailed,
@@ -261,13 +261,16 @@ export function waitForQuorum(snapshot: DrainSnapshot, now: Instant): DrainDecis
     needed === null
       ? 'the durability policy is one this version does not know'
       : `without ${leaver.pod} only ${healthy} healthy ${unit} remain, and a commit needs ${needed}`;
-  return hold(
-    snapshot,
-    now,
-    'QuorumTooSmall',
-    message,
-    `bring up more members, take the request back, or set ${forceText(leaver)} to go on regardless`,
-  );
+  const others = `bring up more members, take the request back, or set ${forceText(leaver)} to go on regardless`;
+  return hasVote(primary.rule, primary.status.id)
+    ? hold(snapshot, now, 'QuorumTooSmall', message, others)
+    : hold(
+        snapshot,
+        now,
+        'QuorumTooSmall',
+        `${message}; the leader ${idText(primary.status.id)} has no vote`,
+        `hand the lead to a member that has one, ${others}`,
+      );
 }
 
 /** The leader resigns before it goes. The other side takes no precondition: the intent is recorded first. */

@@ -122,6 +122,11 @@ export function quorumWithout(
   }
 }
 
+/** The leader is followed by its cohort and need not be in it, so it may have no vote. */
+export function hasVote({ cohort }: ShardRule, id: PoolerId): boolean {
+  return cohort.some((voter) => isSamePooler(voter, id));
+}
+
 /** A standby that could lead at once if the leader resigned, `null` when there is none. */
 export function readyStandby(
   snapshot: DrainSnapshot,

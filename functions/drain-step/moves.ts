@@ -242,14 +242,16 @@ export function newRecord(
   };
 }
 
+/** @param previous the record's text as this look found it, or as an advance before this one leaves it */
 export function advance(
   { shard, record }: DrainSnapshot,
   next: DrainRecord | null,
+  previous = record.text,
 ): Effect<'advance'> {
   return {
     kind: 'advance',
     record: next,
-    guard: { uid: shard.uid, generation: shard.generation, previous: record.text },
+    guard: { uid: shard.uid, generation: shard.generation, previous },
   };
 }
 

@@ -65,7 +65,10 @@ export async function observe(
   if (!needsClaims(seen)) {
     return withStanding({ ...seen, database: await reader.database() }, reader);
   }
-  const [claims, database] = await Promise.all([reader.claims(), reader.database()]);
+  const [claims, database] = await Promise.all([
+    seen.claims === notAsked ? reader.claims() : seen.claims,
+    reader.database(),
+  ]);
   return withStanding({ ...seen, claims, database, pods: await reader.pods() }, reader);
 }
 

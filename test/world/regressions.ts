@@ -88,4 +88,26 @@ export const regressions: readonly Regression[] = [
     },
     without: 'pods-lost-claim-left',
   },
+  {
+    found: 'a handler that was late marked a claim as kept on which a pod lived again',
+    plan: {
+      workload: '3 to 2 to 3',
+      strikes: [
+        { at: 93, fault: 'F11 hangs 12 s' },
+        { at: 95, fault: 'F11 hangs 12 s' },
+      ],
+    },
+    without: 'drain-released-under-old-view',
+  },
+  {
+    found: 'a drain that a leader without a vote held up did not say so',
+    plan: {
+      workload: '3 to 2 to 3',
+      strikes: [
+        { at: 90, fault: 'F33 two primaries, records late' },
+        { at: 116, fault: 'F18 scaled to 2' },
+      ],
+    },
+    without: 'drain-voteless-leader-unsaid',
+  },
 ];

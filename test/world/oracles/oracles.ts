@@ -52,10 +52,8 @@ export class Oracles implements Witness {
   #switchovers: readonly Switchover[] = [];
   /** Somebody beside us removed a pod or a claim: what counted members before may be wrong now. */
   #isMeddledWith = false;
-  /** Somebody without any right to changed a record: what it remembered of switchovers may be lost. */
-  #isTampered = false;
-  /** Handlers that read a record which somebody without any right to then changed: what they do next nothing fences. */
-  #misled: readonly number[] = [];
+  /** The version in which somebody without any right to left a record: what it remembered of switchovers may be lost. */
+  #tamperedAt: number | undefined;
   /** The last that was written for: a delete may mark an object and then remove it. */
   #request: KubeRequest | undefined;
   /** The API server's own clock was off: waits that it measures may be short. */
@@ -73,8 +71,7 @@ export class Oracles implements Witness {
     copy.#switchovers = this.#switchovers;
     copy.#isMeddledWith = this.#isMeddledWith;
     copy.#isSkewed = this.#isSkewed;
-    copy.#misled = this.#misled;
-    copy.#isTampered = this.#isTampered;
+    copy.#tamperedAt = this.#tamperedAt;
     copy.#givenBack = this.#givenBack;
     return copy;
   }
@@ -97,7 +94,6 @@ export class Oracles implements Witness {
   /** Everything of the past that a later verdict depends on, for telling states apart. */
   get remembered(): {
     readonly switchovers: readonly object[];
-    readonly misled: readonly number[];
     readonly isLenient: boolean;
     readonly isTampered: boolean;
     readonly isSkewed: boolean;
@@ -106,11 +102,20 @@ export class Oracles implements Witness {
     return {
       desired: this.#desired,
       switchovers: this.#switchovers,
-      misled: this.#misled,
       isLenient: this.#isMeddledWith,
-      isTampered: this.#isTampered,
+      isTampered: this.#tamperedAt !== undefined,
       isSkewed: this.#isSkewed,
     };
+  }
+
+  /** It read the record before somebody without any right to changed it: what it does now nothing fences. */
+  isMisled(by: InFlight): boolean {
+    const read = lookOf(by).findLast(({ call }) => call.name === 'get Shard')?.body as
+      | Partial<StoredObject>
+      | undefined;
+    return (
+      this.#tamperedAt !== undefined && Number(read?.metadata?.resourceVersion) < this.#tamperedAt
+    );
   }
 
   told(): void {
@@ -128,8 +133,7 @@ export class Oracles implements Witness {
         isRemoval &&
         (commit.kind === 'Pod' || commit.kind === 'PersistentVolumeClaim');
       if (actor.kind === 'person' && recordsIn(commit.before) !== recordsIn(commit.after)) {
-        this.#isTampered = true;
-        this.#misled = [...this.#misled, ...world.inFlight.map(({ id }) => id)];
+        this.#tamperedAt = Number((commit.after ?? commit.before)?.metadata.resourceVersion);
       }
       return;
     }
@@ -169,7 +173,7 @@ export class Oracles implements Witness {
     this.#checkPause(current, undefined);
     const look = lookOf(current);
     const record = drainRecordIn(world, by);
-    if (this.#misled.includes(by.id)) {
+    if (this.isMisled(by)) {
       return;
     }
     this.#tally.check(
@@ -315,14 +319,14 @@ export class Oracles implements Witness {
       const mirror = metadata.annotations?.[drainMirror];
       this.#tally.check(
         'D7',
-        mirror === undefined || this.#isTampered,
+        mirror === undefined || this.#tamperedAt !== undefined,
         () => `${metadata.name} stays and is still marked as ${mirror}`,
       );
     }
     for (const shard of world.api.list('Shard')) {
       this.#checkClaimsAtEnd(shard, world);
     }
-    if (this.#isTampered) {
+    if (this.#tamperedAt !== undefined) {
       this.#tally.count('D8');
     }
   }
@@ -642,7 +646,7 @@ export class Oracles implements Witness {
   #checkRemoval(by: InFlight, { commit, request }: Write, world: World): void {
     const { kind, name, before } = commit;
     const record = drainRecordIn(world, by);
-    if (before === null || this.#misled.includes(by.id)) {
+    if (before === null || this.isMisled(by)) {
       return;
     }
     const { uid } = before.metadata;
@@ -775,7 +779,7 @@ export class Oracles implements Witness {
       drain?.kind === 'ours' && drain.record.state !== 'choosing' ? drain.record.data : undefined;
     this.#tally.check(
       'D12',
-      drain?.kind !== 'unreadable' || this.#misled.includes(by.id),
+      drain?.kind !== 'unreadable' || this.isMisled(by),
       () => `${nameOf(by)} makes ${pod.metadata.name} while a drain's record cannot be read`,
     );
     this.#tally.check(
@@ -841,7 +845,7 @@ export class Oracles implements Witness {
     );
     this.#tally.check(
       'X9',
-      again === undefined || this.#isSkewed || this.#isTampered,
+      again === undefined || this.#isSkewed || this.#tamperedAt !== undefined,
       () => `${nameOf(by)} asks for the same switchover again within its window`,
     );
     const intended = parseInstant(intent.at);

@@ -4,7 +4,7 @@ import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import { plusSeconds } from '#shared/kernel/instant.ts';
 import type { ObjectRef } from '#shared/kube/resources.ts';
 import { Violation } from '#test/world/oracles/tally.ts';
-import type { Blow, Fault } from './faults.ts';
+import { type Blow, type Fault, moveLead } from './faults.ts';
 import { edit } from './person.ts';
 import type { Workload } from './workload.ts';
 import type { Operation, World } from './world.ts';
@@ -103,6 +103,7 @@ export async function runToQuiet(
   stage = 'faults',
 ): Promise<'quiet' | 'known'> {
   const lastStrike = options.strikes.at(-1)?.at ?? -1;
+  let resyncAt = plusSeconds(world.now, resyncSeconds);
   let asked = world.deliveries;
   for (;;) {
     const operation = world.nextOperation();
@@ -132,7 +133,15 @@ export async function runToQuiet(
     if (world.isAtRest) {
       return 'quiet';
     }
-    world.passTo(world.nextInstant());
+    const next = world.nextInstant();
+    if (options.isUndisturbed === true || next < resyncAt) {
+      world.passTo(next);
+      continue;
+    }
+    // Who waits for long is looked at anew like everybody else.
+    world.passTo(resyncAt);
+    world.hints.resync(world.api);
+    resyncAt = plusSeconds(resyncAt, resyncSeconds);
   }
 }
 
@@ -166,6 +175,8 @@ function attend(world: World, { givesUpQuorum }: Workload): void {
       doOnce(world, `a person forces ${pod} (${podUid}) out, as the condition says`, (at) =>
         annotate(at, { kind: 'Shard', ...place }, forceDrain, podUid),
       );
+    } else if (drained.message.includes('hand the lead')) {
+      doOnce(world, 'a person hands the lead to a member with a vote', moveLead);
     }
   }
 }

@@ -134,7 +134,7 @@ function ofInFlight(by: InFlight, world: World): Fingerprint {
     mixer.number(Number(held.has(receiptHandle)));
   }
   const { witness } = world;
-  const isMisled = witness instanceof Oracles && witness.remembered.misled.includes(by.id);
+  const isMisled = witness instanceof Oracles && witness.isMisled(by);
   return mixer.number(Number(isMisled)).end();
 }
 

@@ -33,9 +33,9 @@ function kinds(decision: DrainDecision): readonly string[] {
   return decision.effects.map(({ kind }) => kind);
 }
 
-/** The record the decision writes: `null` when it clears it, `undefined` when it leaves it. */
+/** The record the decision leaves: `null` when it clears it, `undefined` when it leaves it. */
 function nextRecord(decision: DrainDecision): DrainRecord | null | undefined {
-  const advance = effectsOf(decision).find((effect) => effect.kind === 'advance');
+  const advance = effectsOf(decision).findLast((effect) => effect.kind === 'advance');
   return advance === undefined ? undefined : (advance.record as DrainRecord | null);
 }
 
@@ -431,6 +431,22 @@ describe('before the point of no return', () => {
       expect(condition(decision)).toMatchObject({ status: 'False', reason: 'QuorumTooSmall' });
     },
   );
+
+  test('a leader without a vote is named where that is why nobody can be spared (D5)', () => {
+    const decision = look(
+      aShardOf(3).wanting(2).draining('orders-2', 'requested').outOfCohort('orders-0'),
+    );
+
+    expect(decision).toMatchObject({
+      outcome: 'blocked',
+      reason: 'QuorumTooSmall',
+      message:
+        'without orders-2 only 1 healthy members remain, and a commit needs 2; the leader zone-a/orders-0 has no vote',
+    });
+    expect(condition(decision)?.message).toContain(
+      'to go on: hand the lead to a member that has one',
+    );
+  });
 
   test.each([
     ['unreachable', (drain: DrainBuilder) => drain.withStatus('orders-1', null)],
@@ -897,8 +913,27 @@ describe('after the point of no return', () => {
     const decision = look(finished().gone('orders-2').outOfCohort('orders-2'));
 
     expect(decision.reason).toBe('MemberLeft');
-    expect(kinds(decision)).toEqual(['patchObject', 'advance', 'applyStatus', 'emitEvent']);
+    expect(kinds(decision)).toEqual([
+      'advance',
+      'patchObject',
+      'advance',
+      'applyStatus',
+      'emitEvent',
+    ]);
     expect(nextRecord(decision)).toBeNull();
+  });
+
+  test('the claim is marked only under a record that is still in force (S4)', () => {
+    const decision = look(finished().gone('orders-2').outOfCohort('orders-2'));
+    const advances = effectsOf(decision).filter((effect) => effect.kind === 'advance');
+
+    const [again, cleared] = advances;
+
+    expect(again?.record).toMatchObject({ state: 'finished' });
+    expect(cleared).toMatchObject({
+      record: null,
+      guard: { previous: JSON.stringify(again?.record) },
+    });
   });
 
   test('a claim is deleted by policy, only for a surplus member and only when nothing mounts it (S3)', () => {

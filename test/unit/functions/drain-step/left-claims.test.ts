@@ -19,7 +19,7 @@ function effectsOf(decision: DrainDecision): readonly Effect[] {
 }
 
 function nextRecord(decision: DrainDecision): DrainRecord | null | undefined {
-  const advance = effectsOf(decision).find((effect) => effect.kind === 'advance');
+  const advance = effectsOf(decision).findLast((effect) => effect.kind === 'advance');
   return advance === undefined ? undefined : (advance.record as DrainRecord | null);
 }
 
@@ -381,7 +381,7 @@ describe('after the point of no return', () => {
   test('a claim that is to be kept after all is marked so', () => {
     const decision = look(over().withPool({ whenScaled: 'Retain' }));
 
-    expect(decision.effects[0]).toMatchObject({
+    expect(decision.effects[1]).toMatchObject({
       kind: 'patchObject',
       patch: { metadata: { annotations: { 'millrace.dev/released': 'claim-uid-orders-2' } } },
     });
