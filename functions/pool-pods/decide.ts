@@ -175,7 +175,10 @@ function makeWhatIsMissing(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDe
     ? { kind: 'moving', reason, message }
     : standingOfMembers(snapshot);
   const remains =
-    works.length < plan.works.length || plan.obstacles.length > 0 || !isAllKnown(snapshot);
+    works.length < plan.works.length ||
+    plan.obstacles.length > 0 ||
+    !isAllKnown(snapshot) ||
+    !areClaimsKnown(snapshot);
   return acting(reason, message, [
     statusEffect(snapshot, now, standing).effect,
     ...(remains ? keepAwake(snapshot, now, 'making', reason, soon) : []),
@@ -185,7 +188,7 @@ function makeWhatIsMissing(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDe
 
 function claimsUnknown(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecision | undefined {
   const { claims } = snapshot;
-  return claims.kind === 'present' || !needsClaims(snapshot)
+  return areClaimsKnown(snapshot)
     ? undefined
     : wait(snapshot, now, {
         kind: 'stuck',
@@ -340,6 +343,11 @@ function isAllKnown({ shard, service, budgets }: PoolPodsSnapshot): boolean {
     managedGroupsOf(shard).length === 0 ||
     (service.kind !== 'unknown' && budgets.kind === 'present')
   );
+}
+
+/** Claims that nobody needs need not be known. */
+function areClaimsKnown(snapshot: PoolPodsSnapshot): boolean {
+  return snapshot.claims.kind === 'present' || !needsClaims(snapshot);
 }
 
 function whyOf(read: { readonly kind: string; readonly why?: string }): string {

@@ -110,4 +110,10 @@ export const regressions: readonly Regression[] = [
     },
     without: 'drain-voteless-leader-unsaid',
   },
+  {
+    found:
+      'members waited for half an hour when claims could not be read while something else was updated',
+    plan: { workload: '1 to 3', strikes: [{ at: 4, fault: 'F8 read fails' }] },
+    without: 'pods-sleeps-over-unknown-claims',
+  },
 ];

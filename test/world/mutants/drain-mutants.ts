@@ -236,6 +236,14 @@ function beforeNoReturn(): readonly Mutant[] {
       expected: ['D3'],
     },
     {
+      id: 'drain-taken-over-past-return',
+      file: rows,
+      find: '  keepOffOthers,\n  sayFinished,\n',
+      replace: '  sayFinished,\n',
+      breaks: 'A member is deleted that came into the hands of others after it was let go.',
+      expected: ['X1'],
+    },
+    {
       id: 'drain-deadline-is-safe',
       file: before,
       find: 'if (needed !== null && healthy >= needed) {',

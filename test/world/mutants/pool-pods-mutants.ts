@@ -174,4 +174,20 @@ export const poolPodsMutants: readonly Mutant[] = [
     breaks: 'A member whose claim went while it was made waits for it for ever.',
     expected: ['X8'],
   },
+  {
+    id: 'pods-sleeps-over-unknown-claims',
+    file: rows,
+    find: '    !isAllKnown(snapshot) ||\n    !areClaimsKnown(snapshot);\n',
+    replace: '    !isAllKnown(snapshot);\n',
+    breaks: 'Where claims cannot be read while something else is updated, nobody looks again.',
+    expected: ['X8'],
+  },
+  {
+    id: 'pods-unknown-claims-unsaid',
+    file: rows,
+    find: '  claimsUnknown,\n  objectsUnknown,\n',
+    replace: '  objectsUnknown,\n',
+    breaks: 'Where claims cannot be read a look ends as if nothing were missing.',
+    expected: ['X8'],
+  },
 ];

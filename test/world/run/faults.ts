@@ -19,6 +19,8 @@ export interface Fault {
   readonly name: string;
   /** Whether the goal must be reached with the same creates and deletes as without it. */
   readonly isOnlyOurs: boolean;
+  /** What it hides is seen at the next resync alone. */
+  readonly needsResync?: true;
   /** What the data plane loses by it, for a while or for good. Members are only brought back by both steps together. */
   readonly costs: 'nothing' | 'the lead' | 'a member' | 'a further member' | 'every member';
   fits(operation: Pick<Operation, 'call'> & { readonly isFirst: boolean }): boolean;
@@ -40,6 +42,9 @@ const anywhere: Fits = ({ call }) => call.via !== 'queue' && call.name !== 'crea
 
 /** An unfenced request that was asked for is on its way: what stands still then is the network, not the handler. */
 const beforeSending: Fits = (at) => anywhere(at) && at.call.name !== 'switch';
+
+/** What the operator that Multigres brings along marks the pods with that it drains. */
+export const markOfOthers = 'drain.multigres.com/state';
 
 /** Every fault that is the same for all workloads. */
 const commonFaults: readonly Fault[] = [
@@ -88,10 +93,13 @@ const commonFaults: readonly Fault[] = [
     world.hang(by, 200);
     return 'not served';
   }),
-  ours('F13 hint lost', onFirst, (_operation, world) => {
-    world.hints.lose();
-    return 'served';
-  }),
+  {
+    ...ours('F13 hint lost', onFirst, (_operation, world) => {
+      world.hints.lose();
+      return 'served';
+    }),
+    needsResync: true,
+  },
   ours('F22 throttled', onApi, () => refused(429, 'TooManyRequests')),
   ours('F22 server error', onApi, () => refused(500, 'InternalError')),
   ours('F22 write forbidden', onApiWrites, () => refused(403, 'Forbidden')),
@@ -194,6 +202,17 @@ const commonFaults: readonly Fault[] = [
     const other = world.api.list('Pod').find(({ metadata }) => metadata.name !== leaver);
     if (leaver !== undefined && other !== undefined) {
       annotate(operation, world, { [forceDrain]: other.metadata.uid });
+    }
+    return 'served';
+  }),
+  theirs('F19 leaver taken over', anywhere, (_operation, world) => {
+    const name = leaverIn(world);
+    if (name !== undefined) {
+      const ref: ObjectRef = { kind: 'Pod', namespace: worldNamespace, name };
+      const mark = (at: World, value: string | null): void =>
+        edit(at, ref, { metadata: { annotations: { [markOfOthers]: value } } });
+      mark(world, 'draining');
+      world.later('another operator gives the pod back', 40, (at) => mark(at, null));
     }
     return 'served';
   }),

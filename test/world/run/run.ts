@@ -46,7 +46,7 @@ export async function runToEnd(world: World, options: RunOptions): Promise<void>
   if ((await runToQuiet(world, options, stop)) === 'known') {
     return;
   }
-  if (options.isUndisturbed === true && workload.needsResync !== true) {
+  if (showsByItself(options)) {
     const missing = workload.missing(world);
     world.tally.check(
       'X8',
@@ -77,6 +77,14 @@ export async function runToEnd(world: World, options: RunOptions): Promise<void>
   world.witnesses.forEach((witness) => witness.atEnd?.(world));
 }
 
+/** Whether everything that is to be done comes to be known without a resync: what goes wrong with us alone hides nothing. */
+function showsByItself({ workload, strikes, isUndisturbed = false }: RunOptions): boolean {
+  const isHidden =
+    workload.needsResync === true ||
+    strikes.some(({ fault }) => !fault.isOnlyOurs || fault.needsResync === true);
+  return !isHidden && (isUndisturbed || strikes.length > 0);
+}
+
 /** X7, P2. */
 async function showQuiescence(world: World, workload: Workload): Promise<void> {
   const before = world.oursWritten;
@@ -103,6 +111,7 @@ export async function runToQuiet(
   stage = 'faults',
 ): Promise<'quiet' | 'known'> {
   const lastStrike = options.strikes.at(-1)?.at ?? -1;
+  const isPrompt = showsByItself(options);
   let resyncAt = plusSeconds(world.now, resyncSeconds);
   let asked = world.deliveries;
   for (;;) {
@@ -134,7 +143,7 @@ export async function runToQuiet(
       return 'quiet';
     }
     const next = world.nextInstant();
-    if (options.isUndisturbed === true || next < resyncAt) {
+    if (isPrompt || next < resyncAt) {
       world.passTo(next);
       continue;
     }

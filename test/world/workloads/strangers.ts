@@ -3,6 +3,7 @@ import { budgetName, claimName, podBaseName, podName, serviceName } from '#share
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
+import { markOfOthers } from '#test/world/run/faults.ts';
 import { edit, remove } from '#test/world/run/person.ts';
 import type { Workload } from '#test/world/run/workload.ts';
 import type { World } from '#test/world/run/world.ts';
@@ -25,9 +26,6 @@ const base = podBaseName('orders', 'main', 'zone-a');
 
 /** How long strangers stay, in seconds. */
 const visitSeconds = 40;
-
-/** What the operator that Multigres brings along marks the pods with that it drains. */
-const markOfOthers = 'drain.multigres.com/state';
 
 /** Others have objects under our names, and pods of ours in their hands. */
 export const workloads: readonly Workload[] = [

@@ -206,7 +206,8 @@ describe('people and the unknown', () => {
     const first = decide(builder.with({ service: notThere }).snapshot, now);
     const second = decide(builder.snapshot, now);
 
-    expect(writesOf(first)).toEqual([expect.stringMatching(/^create Service /)]);
+    expect(writesOf(first)).toEqual(['advance', expect.stringMatching(/^create Service /)]);
+    expect(effectOf(first, 'advance').record).toMatchObject({ wake: { every: 5 } });
     expect(second).toMatchObject({ outcome: 'waiting', reason: 'ClaimsUnknown' });
     expect(writesOf(second)).toEqual(['advance']);
   });
