@@ -1,21 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import type { DrainRecord, Leaver } from '#shared/api/drain-record.ts';
-import type { Effect } from '#shared/kernel/effect.ts';
+import type { Leaver } from '#shared/api/drain-record.ts';
 import { toText } from '#shared/kernel/instant.ts';
 import { absent, present, unknown } from '#shared/kernel/read.ts';
-import { decide } from '#functions/drain-step/decide.ts';
-import type { DrainDecision } from '#functions/drain-step/moves.ts';
 import { type DrainBuilder, aShardOf, now, shardUid, uidOf } from './a-drain.ts';
-
-function look(drain: DrainBuilder): DrainDecision {
-  return decide(drain.build(), now);
-}
-
-function nextRecord(decision: DrainDecision): DrainRecord | null | undefined {
-  const effects: readonly Effect[] = decision.effects;
-  const advance = effects.find((effect) => effect.kind === 'advance');
-  return advance === undefined ? undefined : (advance.record as DrainRecord | null);
-}
+import { look, nextRecord } from './what-it-says.ts';
 
 function finished(leaver: Partial<Leaver> = {}): DrainBuilder {
   return aShardOf(3).wanting(2).draining('orders-2', 'finished', 6, leaver);

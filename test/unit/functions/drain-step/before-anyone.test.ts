@@ -1,30 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { ChoosingRecord, DrainRecord } from '#shared/api/drain-record.ts';
+import type { ChoosingRecord } from '#shared/api/drain-record.ts';
 import type { Condition } from '#shared/api/shard.ts';
-import type { Effect } from '#shared/kernel/effect.ts';
 import { unknown } from '#shared/kernel/read.ts';
 import { recordText } from '#shared/kernel/record.ts';
-import { decide } from '#functions/drain-step/decide.ts';
-import type { DrainDecision } from '#functions/drain-step/moves.ts';
-import { type DrainBuilder, aShardOf, now, shardUid, uidOf } from './a-drain.ts';
-
-function look(drain: DrainBuilder): DrainDecision {
-  return decide(drain.build(), now);
-}
-
-function effectsOf(decision: DrainDecision): readonly Effect[] {
-  return decision.effects;
-}
-
-function nextRecord(decision: DrainDecision): DrainRecord | null | undefined {
-  const advance = effectsOf(decision).find((effect) => effect.kind === 'advance');
-  return advance === undefined ? undefined : (advance.record as DrainRecord | null);
-}
-
-function conditionIn(decision: DrainDecision): Condition | undefined {
-  const apply = effectsOf(decision).find((effect) => effect.kind === 'applyStatus');
-  return (apply?.status['conditions'] as Condition[] | undefined)?.[0];
-}
+import { type DrainBuilder, aShardOf, shardUid, uidOf } from './a-drain.ts';
+import { conditionIn, look, nextRecord } from './what-it-says.ts';
 
 const choosing: ChoosingRecord = {
   v: 1,

@@ -1,25 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import type { DrainCause, DrainRecord, LeavingRecord } from '#shared/api/drain-record.ts';
-import type { Effect } from '#shared/kernel/effect.ts';
+import type { DrainCause, LeavingRecord } from '#shared/api/drain-record.ts';
 import { plusSeconds, toText } from '#shared/kernel/instant.ts';
 import {
   acknowledge,
   authoriseDeletion,
   startDraining,
 } from '#functions/drain-step/before-return.ts';
-import { decide } from '#functions/drain-step/decide.ts';
-import type { DrainDecision } from '#functions/drain-step/moves.ts';
 import { type DrainBuilder, aShardOf, now, uidOf } from './a-drain.ts';
-
-function look(drain: DrainBuilder): DrainDecision {
-  return decide(drain.build(), now);
-}
-
-function nextRecord(decision: DrainDecision): DrainRecord | null | undefined {
-  const effects: readonly Effect[] = decision.effects;
-  const advance = effects.find((effect) => effect.kind === 'advance');
-  return advance === undefined ? undefined : (advance.record as DrainRecord | null);
-}
+import { look, nextRecord } from './what-it-says.ts';
 
 function recordOf(drain: DrainBuilder): LeavingRecord {
   const { record } = drain.build();

@@ -1,14 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { DrainRecord, LeavingRecord } from '#shared/api/drain-record.ts';
-import type { Effect } from '#shared/kernel/effect.ts';
-import { type Instant, plusSeconds, toText } from '#shared/kernel/instant.ts';
+import { plusSeconds, toText } from '#shared/kernel/instant.ts';
 import { absent, present, unknown } from '#shared/kernel/read.ts';
-import {
-  afterNoReturn,
-  beforeAnyone,
-  beforeNoReturn,
-  decide,
-} from '#functions/drain-step/decide.ts';
+import { afterNoReturn, beforeAnyone, beforeNoReturn } from '#functions/drain-step/decide.ts';
 import type { DrainDecision } from '#functions/drain-step/moves.ts';
 import {
   type DrainBuilder,
@@ -20,32 +14,10 @@ import {
   shardUid,
   uidOf,
 } from './a-drain.ts';
-
-function look(drain: DrainBuilder, at: Instant = now): DrainDecision {
-  return decide(drain.build(), at);
-}
-
-function effectsOf(decision: DrainDecision): readonly Effect[] {
-  return decision.effects;
-}
+import { conditionIn, effectsOf, look, nextRecord } from './what-it-says.ts';
 
 function kinds(decision: DrainDecision): readonly string[] {
   return decision.effects.map(({ kind }) => kind);
-}
-
-/** The record the decision leaves: `null` when it clears it, `undefined` when it leaves it. */
-function nextRecord(decision: DrainDecision): DrainRecord | null | undefined {
-  const advance = effectsOf(decision).findLast((effect) => effect.kind === 'advance');
-  return advance === undefined ? undefined : (advance.record as DrainRecord | null);
-}
-
-function condition(
-  decision: DrainDecision,
-): { status: string; reason: string; message: string } | undefined {
-  const apply = effectsOf(decision).find((effect) => effect.kind === 'applyStatus');
-  return (
-    apply?.status['conditions'] as { status: string; reason: string; message: string }[] | undefined
-  )?.[0];
 }
 
 function destructive(decision: DrainDecision): readonly string[] {
@@ -184,7 +156,7 @@ describe('before anyone is picked', () => {
       wake: { every: 60 },
     });
     expect(nextRecord(decision)).toMatchObject({ state: 'choosing', wake: { every: 60 } });
-    expect(condition(decision)?.message).toContain('403 Forbidden');
+    expect(conditionIn(decision)?.message).toContain('403 Forbidden');
   });
 
   test('what an earlier drain left on a pod that stays is taken off (D7)', () => {
@@ -226,7 +198,7 @@ describe('before anyone is picked', () => {
     );
 
     expect(first).toMatchObject({ outcome: 'settled', reason: 'NobodyLeaves' });
-    expect(condition(first)).toMatchObject({ status: 'True' });
+    expect(conditionIn(first)).toMatchObject({ status: 'True' });
     expect(second.effects).toEqual([]);
   });
 
@@ -428,7 +400,7 @@ describe('before the point of no return', () => {
         'without orders-2 only 1 healthy members remain, and a commit needs 2',
       );
       expect(nextRecord(decision)?.state).toBe(state);
-      expect(condition(decision)).toMatchObject({ status: 'False', reason: 'QuorumTooSmall' });
+      expect(conditionIn(decision)).toMatchObject({ status: 'False', reason: 'QuorumTooSmall' });
     },
   );
 
@@ -443,7 +415,7 @@ describe('before the point of no return', () => {
       message:
         'without orders-2 only 1 healthy members remain, and a commit needs 2; the leader zone-a/orders-0 has no vote',
     });
-    expect(condition(decision)?.message).toContain(
+    expect(conditionIn(decision)?.message).toContain(
       'to go on: hand the lead to a member that has one',
     );
   });
@@ -662,7 +634,7 @@ describe('before the point of no return', () => {
         }),
     );
 
-    expect(condition(first)).toMatchObject({
+    expect(conditionIn(first)).toMatchObject({
       status: 'False',
       reason: 'DrainStuck',
       message: `there is no agreed primary: no pooler is PRIMARY; to go on: repair that, or set the annotation millrace.dev/force-drain=${uidOf('orders-2')} on the Shard to go on regardless`,

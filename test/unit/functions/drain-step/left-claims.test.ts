@@ -1,32 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { DrainRecord, LeavingRecord } from '#shared/api/drain-record.ts';
-import type { Condition } from '#shared/api/shard.ts';
-import type { Effect } from '#shared/kernel/effect.ts';
+import type { LeavingRecord } from '#shared/api/drain-record.ts';
 import { absent, present, unknown } from '#shared/kernel/read.ts';
-import { decide } from '#functions/drain-step/decide.ts';
 import { claimsLeftBehind } from '#functions/drain-step/leaving.ts';
-import type { DrainDecision } from '#functions/drain-step/moves.ts';
-import { type DrainBuilder, aMember, aShardOf, now, poolerOf, shardUid } from './a-drain.ts';
+import { type DrainBuilder, aMember, aShardOf, poolerOf, shardUid } from './a-drain.ts';
+import { conditionIn, look, nextRecord } from './what-it-says.ts';
 
 const subject = 'the claim data-orders-2 of a member that is gone';
-
-function look(drain: DrainBuilder): DrainDecision {
-  return decide(drain.build(), now);
-}
-
-function effectsOf(decision: DrainDecision): readonly Effect[] {
-  return decision.effects;
-}
-
-function nextRecord(decision: DrainDecision): DrainRecord | null | undefined {
-  const advance = effectsOf(decision).findLast((effect) => effect.kind === 'advance');
-  return advance === undefined ? undefined : (advance.record as DrainRecord | null);
-}
-
-function conditionIn(decision: DrainDecision): Condition | undefined {
-  const apply = effectsOf(decision).find((effect) => effect.kind === 'applyStatus');
-  return (apply?.status['conditions'] as Condition[] | undefined)?.[0];
-}
 
 /** orders-2 was the surplus of two, and nobody saw it go. */
 function left(): DrainBuilder {
