@@ -2,7 +2,7 @@ import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
 import type { KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
 import type { JsonObject } from './json.ts';
-import type { KubeReader, KubeWriter, WriteResult } from './kube.ts';
+import type { KubePages, KubeReader, KubeWriter, ListOptions, WriteResult } from './kube.ts';
 import {
   type KubeObject,
   type ObjectRef,
@@ -45,49 +45,70 @@ function reader(connection: KubeConnection): KubeReader {
     },
     async list<K extends ResourceKind>(
       kind: K,
-      options: { namespace?: string; labels?: { readonly [key: string]: string } },
+      options: ListOptions,
       signal?: AbortSignal,
     ): Promise<Read<readonly KubeObject<K>[]>> {
       const items: KubeObject<K>[] = [];
-      let token: string | undefined;
-      do {
-        const page = await ask(
-          connection,
-          {
-            method: 'GET',
-            path: collectionPath(kind, options.namespace),
-            query: {
-              limit: String(pageSize),
-              ...(options.labels === undefined
-                ? {}
-                : { labelSelector: selectorOf(options.labels) }),
-              ...(token === undefined ? {} : { continue: token }),
-            },
-          },
-          signal,
-        );
-        if (page.kind === 'unknown') {
-          return unknown(`listing ${resourceTypes[kind].plural}: ${page.why}`);
+      for await (const page of pagesOf(connection, kind, options, signal)) {
+        if (page.kind !== 'present') {
+          return page;
         }
-        if (page.response.status === 404) {
-          return absent;
+        if (items.length > maxListLength) {
+          return unknown(`listing ${resourceTypes[kind].plural}: more than ${maxListLength} objects`);
         }
-        if (page.response.status !== 200) {
-          return unknown(`listing ${resourceTypes[kind].plural}: ${reasonOf(page.response)}`);
-        }
-        const body = page.response.body as {
-          items?: KubeObject<K>[];
-          metadata?: { continue?: string };
-        };
-        // Items of a list carry no kind of their own; they are of the kind that was asked for.
-        items.push(...(body.items ?? []));
-        token = body.metadata?.continue === '' ? undefined : body.metadata?.continue;
-      } while (token !== undefined && items.length <= maxListLength);
-      return token === undefined
-        ? present(items)
-        : unknown(`listing ${resourceTypes[kind].plural}: more than ${maxListLength} objects`);
+        items.push(...page.value);
+      }
+      return present(items);
     },
   };
+}
+
+/** Lists in parts, over the same requests. */
+export function kubePages(connection: KubeConnection): KubePages {
+  return { pages: (kind, options, signal) => pagesOf(connection, kind, options, signal) };
+}
+
+async function* pagesOf<K extends ResourceKind>(
+  connection: KubeConnection,
+  kind: K,
+  options: ListOptions,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Read<readonly KubeObject<K>[]>> {
+  let token: string | undefined;
+  do {
+    const page = await ask(
+      connection,
+      {
+        method: 'GET',
+        path: collectionPath(kind, options.namespace),
+        query: {
+          limit: String(pageSize),
+          ...(options.labels === undefined ? {} : { labelSelector: selectorOf(options.labels) }),
+          ...(token === undefined ? {} : { continue: token }),
+        },
+      },
+      signal,
+    );
+    if (page.kind === 'unknown') {
+      yield unknown(`listing ${resourceTypes[kind].plural}: ${page.why}`);
+      return;
+    }
+    if (page.response.status === 404) {
+      yield absent;
+      return;
+    }
+    if (page.response.status !== 200) {
+      yield unknown(`listing ${resourceTypes[kind].plural}: ${reasonOf(page.response)}`);
+      return;
+    }
+    const body = page.response.body as {
+      items?: KubeObject<K>[];
+      metadata?: { continue?: string };
+    };
+    // Items of a list carry no kind of their own; they are of the kind that was asked for.
+    yield present(body.items ?? []);
+    token = body.metadata?.continue === '' ? undefined : body.metadata?.continue;
+  } while (token !== undefined);
 }
 
 function writer(connection: KubeConnection): KubeWriter {

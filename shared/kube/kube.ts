@@ -22,6 +22,19 @@ export interface KubeReader {
   ): Promise<Read<readonly KubeObject<K>[]>>;
 }
 
+/** Lists in parts, for whoever must not hold a whole one and has a use for a part. */
+export interface KubePages {
+  /**
+   * The pages of one consistent list, in order. One that is not `present` is the last: nothing is known of what would
+   * have followed.
+   */
+  pages<K extends ResourceKind>(
+    kind: K,
+    options: ListOptions,
+    signal?: AbortSignal,
+  ): AsyncIterable<Read<readonly KubeObject<K>[]>>;
+}
+
 /** How a guarded write ended. `lostRace`: the guard no longer held, nothing was written by this call. */
 export type WriteResult =
   | { readonly kind: 'written'; readonly resourceVersion: string }
