@@ -1,11 +1,4 @@
-import middy from '@middy/core';
-import type {
-  Context,
-  SQSBatchItemFailure,
-  SQSBatchResponse,
-  SQSEvent,
-  SQSRecord,
-} from 'aws-lambda';
+import type { SQSBatchItemFailure, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import pLimit from 'p-limit';
 import * as z from 'zod';
 import { type Hint, hintSchema, maxHintBytes } from '#events/hint.ts';
@@ -18,6 +11,7 @@ import { type Clock, wallClock } from './instant.ts';
 import { type Logger, createLogger } from './logger.ts';
 import type { Ports } from './ports.ts';
 import { present } from './read.ts';
+import { type SandboxParts, deadlineOf, inSandbox } from './sandbox.ts';
 import type { Step } from './step.ts';
 import type { StepName } from '#shared/api/steps.ts';
 
@@ -43,13 +37,10 @@ export interface Outside {
   changeVisibility(receiptHandle: string, seconds: number): Promise<void>;
 }
 
-export interface PipelineParts {
+export interface PipelineParts extends SandboxParts {
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
-  /** Aborts after so many milliseconds. */
-  readonly deadlineIn: (delayMs: number) => AbortSignal;
-  readonly logger: Logger;
   readonly config: Pick<HandlerConfig, 'MILLRACE_CLUSTER_ID' | 'MILLRACE_NAMESPACES'>;
   readonly outside: Outside;
 }
@@ -67,9 +58,6 @@ const maxLooks = 3;
 const backoffBaseSeconds = 5;
 const backoffLimitSeconds = 300;
 
-/** What is kept free at the end of an invocation, in milliseconds, to answer the queue. */
-const closingTimeMs = 1_000;
-
 /** How one message ended. */
 type Ending =
   | { readonly kind: 'acknowledged' }
@@ -85,27 +73,10 @@ export function createHandler<T extends ResourceKind, Snapshot>(
   step: Step<T, Snapshot>,
   connect: Connect,
 ) {
-  let parts: Promise<PipelineParts> | undefined;
-  const handler = async (event: SQSEvent, context: Context): Promise<SQSBatchResponse> => {
-    const isColdStart = parts === undefined;
-    parts ??= assemble(step.name, connect);
-    try {
-      const { logger, ...rest } = await parts;
-      const bound = logger.child({
-        requestId: context.awsRequestId,
-        ...(isColdStart ? { coldStart: true } : {}),
-      });
-      return await runBatch(step, event, () => context.getRemainingTimeInMillis(), {
-        ...rest,
-        logger: bound,
-      });
-    } catch (error) {
-      // A sandbox that could not be set up tries again at its next invocation.
-      parts = undefined;
-      throw error;
-    }
-  };
-  return middy(handler);
+  return inSandbox<SQSEvent, SQSBatchResponse, PipelineParts>(
+    () => assemble(step.name, connect),
+    (event, remainingMs, parts) => runBatch(step, event, remainingMs, parts),
+  );
 }
 
 async function assemble(stepName: StepName, connect: Connect): Promise<PipelineParts> {
@@ -130,7 +101,7 @@ export async function runBatch<T extends ResourceKind, Snapshot>(
   remainingMs: () => number,
   parts: PipelineParts,
 ): Promise<SQSBatchResponse> {
-  const deadline = parts.deadlineIn(Math.max(0, remainingMs() - closingTimeMs));
+  const deadline = deadlineOf(parts, remainingMs);
   const limit = pLimit(targetsAtOnce);
   const endings = new Map<SQSRecord, Ending>();
   const byTarget = new Map<string, { hint: Hint; messages: SQSRecord[] }>();

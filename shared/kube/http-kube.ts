@@ -54,7 +54,9 @@ function reader(connection: KubeConnection): KubeReader {
           return page;
         }
         if (items.length > maxListLength) {
-          return unknown(`listing ${resourceTypes[kind].plural}: more than ${maxListLength} objects`);
+          return unknown(
+            `listing ${resourceTypes[kind].plural}: more than ${maxListLength} objects`,
+          );
         }
         items.push(...page.value);
       }
