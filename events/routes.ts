@@ -12,6 +12,8 @@ export interface Route {
   readonly records: readonly StepName[];
   /** Condition types, written by others on the same target, that it reads. */
   readonly conditions: readonly string[];
+  /** Condition types on the target that it writes, and nobody else: they tell which generation it has observed. */
+  readonly ownConditions: readonly string[];
   /** Annotations on the target by which people ask it for something. */
   readonly requests: readonly string[];
   /** Whether it cares about the objects that belong to the target, see {@link Membership}. */
@@ -43,7 +45,7 @@ export interface Routing {
 }
 
 /**
- * Which step listens to what: all that the relay knows about any step.
+ * Which step listens to what and answers by what: all that the relay and the sweep know about any step.
  *
  * Members are watched by their metadata alone, which does not show readiness, so every write to a member counts,
  * people's annotations on it included.
@@ -55,6 +57,7 @@ export const routing: Routing = {
       target: 'Shard',
       records: [],
       conditions: [],
+      ownConditions: ['Drained'],
       requests: [forceDrain, reconcileRequest],
       members: true,
     },
@@ -63,6 +66,7 @@ export const routing: Routing = {
       target: 'Shard',
       records: ['drain-step'],
       conditions: ['Drained'],
+      ownConditions: ['Ready', 'Reconciling', 'Stalled', 'PodsUpToDate'],
       requests: [reconcileRequest],
       members: true,
     },
@@ -77,6 +81,11 @@ export const routing: Routing = {
     },
   ],
 };
+
+/** Every kind of object that some step reconciles, each once. */
+export function targetKinds({ routes }: Routing): ResourceKind[] {
+  return [...new Set(routes.map((route) => route.target))];
+}
 
 /** Every kind that has to be watched, each once. */
 export function watchedKinds({ routes, memberships, references }: Routing): ResourceKind[] {

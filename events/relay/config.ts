@@ -1,14 +1,10 @@
 import * as z from 'zod';
-import { commaList, logLevel } from '#shared/kernel/config.ts';
+import { knowsQueues, queuesMissing, sendingSchema } from '#events/sending.ts';
+import { always, logLevel } from '#shared/kernel/config.ts';
 
 /** `<namespace>/<name>` of a Lease: a DNS label and a DNS subdomain. */
 const leaseName =
   /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)\/(?=.{1,253}$)([a-z0-9]([a-z0-9.-]*[a-z0-9])?)$/;
-
-const dnsLabel = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
-
-/** Without it these checks wait until every variable has its form, and problems come out one batch at a time. */
-const always = (): boolean => true;
 
 /** Which Lease relays agree by. */
 export const leaseSchema = z
@@ -20,23 +16,8 @@ export const leaseSchema = z
   });
 
 /** How the relay's environment must look. What each variable means: README.md beside this file. */
-export const relayConfigSchema = z
-  .object({
-    MILLRACE_CLUSTER_ID: z
-      .string('is missing: the id under which this cluster sends its hints')
-      .max(100, 'has more than 100 characters'),
-    MILLRACE_STAGE: z
-      .string('is missing: the part of the queues’ names between millrace- and the step')
-      .regex(/^[A-Za-z0-9_-]{1,40}$/, 'must be at most 40 letters, digits, - and _'),
-    MILLRACE_NAMESPACES: commaList.pipe(
-      z.array(z.string().regex(dnsLabel, 'must be names of namespaces, separated by commas')),
-    ),
-    MILLRACE_QUEUE_ENDPOINT: z.url('must be a URL').optional(),
-    MILLRACE_QUEUE_URL_PREFIX: z
-      .url('must be a URL')
-      .transform((url) => `${url.replace(/\/+$/, '')}/`)
-      .optional(),
-    AWS_REGION: z.string('is missing: the region of the queues'),
+export const relayConfigSchema = sendingSchema
+  .extend({
     KUBECONFIG: z.string().optional(),
     MILLRACE_KUBE_CONTEXT: z.string().optional(),
     KUBERNETES_SERVICE_HOST: z.string().optional(),
@@ -56,16 +37,7 @@ export const relayConfigSchema = z
       .default(15),
     MILLRACE_LOG_LEVEL: logLevel,
   })
-  .refine(
-    (config) =>
-      config.MILLRACE_QUEUE_ENDPOINT !== undefined ||
-      config.MILLRACE_QUEUE_URL_PREFIX !== undefined,
-    {
-      path: ['MILLRACE_QUEUE_URL_PREFIX'],
-      error: 'is missing, and so is MILLRACE_QUEUE_ENDPOINT: one of them says where the queues are',
-      when: always,
-    },
-  )
+  .refine(knowsQueues, queuesMissing)
   .refine(
     (config) => config.KUBECONFIG !== undefined || config.KUBERNETES_SERVICE_HOST !== undefined,
     {

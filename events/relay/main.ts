@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import { openQueues } from '#events/sending.ts';
 import { ConfigurationError, readConfig } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { accessFromKubeconfig, accessInCluster } from '#shared/kube/kubeconfig.ts';
-import { connectSqsSender, embeddedQueueUrlPrefix } from '#shared/queue/sqs-sender.ts';
 import { type RelayConfig, relayConfigSchema } from './config.ts';
 import { type RelayOptions, startRelay } from './start.ts';
 
@@ -83,17 +83,6 @@ function leaseOf(config: RelayConfig): Pick<RelayOptions, 'lease'> {
   return MILLRACE_LEASE === undefined
     ? {}
     : { lease: { ...MILLRACE_LEASE, durationSeconds, identity } };
-}
-
-function openQueues(config: RelayConfig) {
-  const { AWS_REGION, MILLRACE_QUEUE_ENDPOINT, MILLRACE_QUEUE_URL_PREFIX } = config;
-  return connectSqsSender(
-    {
-      region: AWS_REGION,
-      ...(MILLRACE_QUEUE_ENDPOINT === undefined ? {} : { endpoint: MILLRACE_QUEUE_ENDPOINT }),
-    },
-    MILLRACE_QUEUE_URL_PREFIX ?? embeddedQueueUrlPrefix(MILLRACE_QUEUE_ENDPOINT ?? ''),
-  );
 }
 
 function fail(error: unknown): never {

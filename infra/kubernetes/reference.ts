@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { routing } from '#events/routes.ts';
 import {
   drainMirror,
   drainRequest,
@@ -14,25 +15,16 @@ import { resourceTypes } from '#shared/kube/resources.ts';
 import { type ServedKind, servedKinds } from './crd.ts';
 import { type Schema, rulesOf } from './structural-schema.ts';
 
-const conditions: readonly (readonly [type: string, owner: string, meaning: string])[] = [
-  ['`Ready`', 'pool-pods', 'Every member that is wanted is there and ready.'],
-  ['`Reconciling`', 'pool-pods', 'Members come or go.'],
-  [
-    '`Stalled`',
-    'pool-pods',
+/** What each condition of a Shard says when it is `True`. Who writes it stands in the routes. */
+const conditionMeanings: Readonly<Record<string, string>> = {
+  Ready: 'Every member that is wanted is there and ready.',
+  Reconciling: 'Members come or go.',
+  Stalled:
     'Nothing goes on until a person or a repair elsewhere comes; the message says what is needed.',
-  ],
-  [
-    '`PodsUpToDate`',
-    'pool-pods',
-    'Claims, pods, Service and disruption budgets are as the spec says.',
-  ],
-  [
-    '`Drained`',
-    'drain-step',
+  PodsUpToDate: 'Claims, pods, Service and disruption budgets are as the spec says.',
+  Drained:
     'Nobody is leaving. `False` says who is, or what that waits for; `Unknown`, that it cannot be told.',
-  ],
-];
+};
 
 const annotations: readonly (readonly [key: string, on: string, by: string, meaning: string])[] = [
   [
@@ -94,7 +86,7 @@ function referencePage(): string {
     'Durations are written as in Go (`5m`, `1h30m`), sizes as Kubernetes quantities, times as RFC 3339.',
     ...servedKinds.flatMap(kindSection),
     '## Conditions of a Shard',
-    table(['type', 'written by', 'when `True`'], conditions),
+    table(['type', 'written by', 'when `True`'], conditionRows()),
     '## Annotations',
     table(
       ['key', 'on', 'written by', 'meaning'],
@@ -107,6 +99,19 @@ function referencePage(): string {
       labels.map(([key, value]) => [code(key), value]),
     ),
   ].join('\n\n');
+}
+
+/** A condition that a step writes and this page does not explain is an error. */
+function conditionRows(): string[][] {
+  return routing.routes.flatMap(({ step, ownConditions }) =>
+    ownConditions.map((type) => {
+      const meaning = conditionMeanings[type];
+      if (meaning === undefined) {
+        throw new Error(`the reference does not say what the condition ${type} of ${step} means`);
+      }
+      return [code(type), step, meaning];
+    }),
+  );
 }
 
 function kindSection({ kind, shortName, schema, columns }: ServedKind): string[] {

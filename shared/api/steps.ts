@@ -2,3 +2,11 @@
 export const stepNames = ['drain-step', 'pool-pods'] as const;
 
 export type StepName = (typeof stepNames)[number];
+
+/** The one function that is no step: it has no queue, no record and nothing to decide. */
+export const sweepName = 'sweep';
+
+/** How a function is named where it runs: `millrace-<stage>-<folder under functions/>`. */
+export function functionName(stage: string, name: StepName | typeof sweepName): string {
+  return `millrace-${stage}-${name}`;
+}

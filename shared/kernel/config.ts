@@ -35,6 +35,12 @@ export function readConfig<T>(
   return parsed.data;
 }
 
+/**
+ * For the `when` of a check over several variables: otherwise it waits until every variable has its form, and problems
+ * come out one batch at a time.
+ */
+export const always = (): boolean => true;
+
 /** `a, b` → `['a','b']`; absent → `[]`. */
 export const commaList = z
   .string()

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import * as z from 'zod';
+import { always } from '#shared/kernel/config.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
 import { keepRead } from '#shared/kernel/kept-read.ts';
 import { checkingClock } from '#shared/kube/clock-check.ts';
@@ -33,8 +34,7 @@ export const apiServerSchema = z
       config.MILLRACE_KUBE_TOKEN_PARAMETER !== undefined ||
       config.MILLRACE_KUBE_CERT_FILE !== undefined,
     {
-      // Without it this would be said only once everything else is right.
-      when: () => true,
+      when: always,
       message:
         'give MILLRACE_KUBE_TOKEN_FILE, MILLRACE_KUBE_TOKEN_PARAMETER, or MILLRACE_KUBE_CERT_FILE with MILLRACE_KUBE_KEY_FILE',
     },
