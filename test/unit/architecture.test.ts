@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { stepNames } from '#shared/api/steps.ts';
+import { stepNames, sweepName } from '#shared/api/steps.ts';
 
 /**
  * Reads the code base itself: who may import whom, where SDKs and the environment may be touched, and that every step
@@ -47,7 +47,7 @@ const rules: readonly Rule[] = [
   {
     name: 'a step imports its own folder, shared and packages, never another step',
     isBroken: (source) =>
-      source.path.startsWith('functions/') &&
+      /^functions\/(?!sweep\/)/.test(source.path) &&
       importsOf(source).some(
         (specifier) =>
           /^#(functions|events|infra|test)\//.test(specifier) || specifier.startsWith('../'),
@@ -58,9 +58,45 @@ const rules: readonly Rule[] = [
     },
   },
   {
+    name: 'the sweep knows no step: besides shared only hints, routes, and what senders are told',
+    isBroken: (source) =>
+      source.path.startsWith('functions/sweep/') &&
+      importsOf(source).some(
+        (specifier) =>
+          /^#(functions|infra|test|events\/(?!(?:hint|routes|sending)\.ts$))/.test(specifier) ||
+          specifier.startsWith('../'),
+      ),
+    violation: {
+      path: 'functions/sweep/sweep.ts',
+      text: "import { Wakes } from '#events/relay/wakes.ts';",
+    },
+  },
+  {
+    name: 'a step sends nothing (P5)',
+    isBroken: (source) =>
+      /^functions\/(?!sweep\/)/.test(source.path) &&
+      importsOf(source).some((specifier) => specifier.startsWith('#shared/queue/')),
+    violation: {
+      path: 'functions/a/observe.ts',
+      text: "import type { QueueSender } from '#shared/queue/queue.ts';",
+    },
+  },
+  {
+    name: 'the sweep writes nothing to the API server',
+    isBroken: (source) =>
+      source.path.startsWith('functions/sweep/') &&
+      /\b(kubeClient|KubeWriter|execute)\b/.test(source.text),
+    violation: {
+      path: 'functions/sweep/config.ts',
+      text: "import { kubeClient } from '#shared/kube/http-kube.ts';",
+    },
+  },
+  {
     name: 'a decision and its rows touch no I/O, clock, randomness, environment or package',
     isBroken: (source) =>
-      /^functions\/[^/]+\/(?!handler|observe|step|record)[a-z-]+\.ts$/.test(source.path) &&
+      /^functions\/(sweep\/overdue|(?!sweep\/)[^/]+\/(?!handler|observe|step|record)[a-z-]+)\.ts$/.test(
+        source.path,
+      ) &&
       (runtimeImportsOf(source).some(
         (specifier) =>
           !/^(\.\/|node:crypto$|#shared\/(api|kernel|topology|kube\/resources)\b)/.test(specifier),
@@ -181,7 +217,22 @@ describe('the architecture', () => {
     expect(readdirSync(join(root, 'test/unit/functions', step))).toContain('decide.test.ts');
   });
 
-  test('every folder of functions is a step', () => {
-    expect(readdirSync(join(root, 'functions')).toSorted()).toEqual([...stepNames].toSorted());
+  test('the sweep has its files, a short handler and mirrored tests', () => {
+    const folder = join(root, 'functions', sweepName);
+
+    const handler = readFileSync(join(folder, 'handler.ts'), 'utf8');
+
+    expect(readdirSync(folder)).toEqual(
+      expect.arrayContaining(['handler.ts', 'overdue.ts', 'README.md']),
+    );
+    expect(handler.split('\n').length).toBeLessThanOrEqual(30);
+    expect(handler).not.toMatch(/\bif \(/);
+    expect(readdirSync(join(root, 'test/unit/functions', sweepName))).toContain('overdue.test.ts');
+  });
+
+  test('every folder of functions is a step, or the sweep', () => {
+    expect(readdirSync(join(root, 'functions')).toSorted()).toEqual(
+      [...stepNames, sweepName].toSorted(),
+    );
   });
 });

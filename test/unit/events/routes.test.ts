@@ -1,12 +1,43 @@
 import { expect, test } from 'vitest';
+import * as z from 'zod';
 import { routing, watchedKinds } from '#events/routes.ts';
 import { stepNames } from '#shared/api/steps.ts';
+import { decide as decideDrain } from '#functions/drain-step/decide.ts';
+import { decide as decidePods } from '#functions/pool-pods/decide.ts';
+import { aShardOf } from '#test/unit/functions/drain-step/a-drain.ts';
+import { aSnapshotOf, now } from '#test/unit/functions/pool-pods/a-snapshot.ts';
+
+const appliedSchema = z.object({
+  kind: z.literal('applyStatus'),
+  status: z.object({ conditions: z.array(z.object({ type: z.string() })) }),
+});
 
 test('every step has exactly one route', () => {
   const routed = routing.routes.map((route) => route.step);
 
   expect(routed.toSorted()).toEqual(stepNames.toSorted());
 });
+
+test('a step’s own conditions are those that it writes, and each has one step', () => {
+  const written = {
+    'drain-step': decideDrain(aShardOf(3).build(), now),
+    'pool-pods': decidePods(aSnapshotOf(3).snapshot, now),
+  };
+  const declared = routing.routes.flatMap(({ ownConditions }) => ownConditions);
+
+  for (const { step, ownConditions } of routing.routes) {
+    expect(conditionsIn(written[step]).toSorted(), step).toEqual([...ownConditions].toSorted());
+  }
+  expect(new Set(declared).size).toBe(declared.length);
+});
+
+/** The types of the conditions that a decision writes. */
+function conditionsIn({ effects }: { readonly effects: readonly unknown[] }): readonly string[] {
+  return effects.flatMap((effect) => {
+    const applied = appliedSchema.safeParse(effect);
+    return applied.success ? applied.data.status.conditions.map(({ type }) => type) : [];
+  });
+}
 
 test('shards, their pods and their databases are watched, each once', () => {
   expect(watchedKinds(routing).toSorted()).toEqual(['Database', 'Pod', 'Shard']);
