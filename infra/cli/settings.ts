@@ -38,6 +38,8 @@ export interface Settings {
   readonly logLevel: Setting<string>;
   readonly functionTimeoutSeconds: Setting<number>;
   readonly functionConcurrency: Setting<number>;
+  /** How often the sweep looks for what is overdue. */
+  readonly sweepSeconds: Setting<number>;
   /** How long a received message stays hidden; at least six times the timeout. */
   readonly visibilitySeconds: Setting<number>;
 }
@@ -129,6 +131,11 @@ export function resolveSettings(
       variable: 'MILLRACE_FUNCTION_CONCURRENCY',
       schema: z.coerce.number().int().min(1).max(50),
       otherwise: 2,
+    }),
+    sweepSeconds: pick({
+      variable: 'MILLRACE_SWEEP_SECONDS',
+      schema: z.coerce.number().int().min(1).max(86_400),
+      otherwise: 300,
     }),
     visibilitySeconds: pick({
       variable: 'MILLRACE_VISIBILITY_SECONDS',

@@ -48,6 +48,7 @@ function describe(settings: Settings): readonly Row[] {
     { name: 'logLevel', ...settings.logLevel },
     { name: 'functionTimeoutSeconds', ...settings.functionTimeoutSeconds },
     { name: 'functionConcurrency', ...settings.functionConcurrency },
+    { name: 'sweepSeconds', ...settings.sweepSeconds },
     { name: 'visibilitySeconds', ...settings.visibilitySeconds },
   ];
 }

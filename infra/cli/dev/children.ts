@@ -143,13 +143,14 @@ function startRelay(options: ChildrenOptions, queueUrl: string, port: number): P
 }
 
 function startWorkerOf(options: ChildrenOptions, queueUrl: string) {
-  const { functionTimeoutSeconds, functionConcurrency } = options.settings;
+  const { functionTimeoutSeconds, functionConcurrency, sweepSeconds } = options.settings;
   return startWorkerProcess({
     environment: {
       ...sharedEnvironment(options, queueUrl),
       ...options.credentials,
       MILLRACE_FUNCTION_TIMEOUT_SECONDS: String(functionTimeoutSeconds.value),
       MILLRACE_FUNCTION_CONCURRENCY: String(functionConcurrency.value),
+      MILLRACE_SWEEP_SECONDS: String(sweepSeconds.value),
     },
     ...linesOf(options, 'worker'),
   });

@@ -1,6 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs';
-import type { SQSEvent, SQSMessageAttribute, SQSRecord } from 'aws-lambda';
+import type { ScheduledEvent, SQSEvent, SQSMessageAttribute, SQSRecord } from 'aws-lambda';
 import * as z from 'zod';
+
+/** The account in every ARN here. */
+const accountId = '000000000000';
 
 /** A message as it was received: the three parts an event cannot be without are there. */
 export interface ReceivedMessage extends Message {
@@ -59,6 +63,29 @@ function messageAttributeOf(value: MessageAttributeValue): SQSMessageAttribute {
     stringListValues: [],
     binaryListValues: [],
     dataType: value.DataType ?? 'String',
+  };
+}
+
+/**
+ * The event that EventBridge makes of a schedule's tick (Amazon EventBridge User Guide, "Creating a rule that runs on a
+ * schedule", example event). Its time is in whole seconds.
+ *
+ * @param functionName the rule is named after the function it invokes
+ */
+export function makeScheduledEvent(
+  now: Date,
+  { functionName, region }: { readonly functionName: string; readonly region: string },
+): ScheduledEvent {
+  return {
+    version: '0',
+    id: randomUUID(),
+    'detail-type': 'Scheduled Event',
+    source: 'aws.events',
+    account: accountId,
+    time: `${now.toISOString().slice(0, 19)}Z`,
+    region,
+    resources: [`arn:aws:events:${region}:${accountId}:rule/${functionName}`],
+    detail: {},
   };
 }
 

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { stepNames } from '#shared/api/steps.ts';
+import { stepNames, sweepName } from '#shared/api/steps.ts';
 import { logLevel, readConfig } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
@@ -11,6 +11,7 @@ const configuration = z.object({
   MILLRACE_LOG_LEVEL: logLevel,
   MILLRACE_FUNCTION_TIMEOUT_SECONDS: z.coerce.number().min(1).max(900).default(30),
   MILLRACE_FUNCTION_CONCURRENCY: z.coerce.number().int().min(1).max(50).default(2),
+  MILLRACE_SWEEP_SECONDS: z.coerce.number().int().min(1).max(86_400).default(300),
   AWS_REGION: z.string().min(1),
 });
 
@@ -20,7 +21,7 @@ const wholeEnvironment = z.record(z.string(), z.string());
 /** How long a function's module may take to load on a busy machine. */
 const initTimeoutMs = 30_000;
 
-/** Runs the steps' functions until SIGTERM or SIGINT, then finishes what runs. */
+/** Runs the steps' functions and the sweep until SIGTERM or SIGINT, then finishes what runs. */
 function main(): void {
   const config = readConfig(configuration);
   const worker = startWorker({
@@ -29,8 +30,9 @@ function main(): void {
     stage: config.MILLRACE_STAGE,
     functions: stepNames.map((step) => ({
       step,
-      handler: new URL(`../../../functions/${step}/handler.ts`, import.meta.url),
+      handler: handlerOf(step),
     })),
+    sweep: { handler: handlerOf(sweepName), everyMs: config.MILLRACE_SWEEP_SECONDS * 1000 },
     concurrency: config.MILLRACE_FUNCTION_CONCURRENCY,
     timeoutMs: config.MILLRACE_FUNCTION_TIMEOUT_SECONDS * 1000,
     initTimeoutMs,
@@ -44,6 +46,10 @@ function main(): void {
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
   process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
+}
+
+function handlerOf(name: string): URL {
+  return new URL(`../../../functions/${name}/handler.ts`, import.meta.url);
 }
 
 function fail(error: unknown): never {

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
-import type { Context, SQSEvent } from 'aws-lambda';
+import type { Context, ScheduledEvent, SQSEvent } from 'aws-lambda';
 import { describeError } from '#shared/kernel/errors.ts';
 
 /** Memory of one sandbox. A function that needs more loses its thread, not the worker. */
 const memoryMb = 512;
 
 export interface SandboxOptions {
-  /** `millrace-<stage>-<step>` */
+  /** `millrace-<stage>-<folder under functions/>` */
   readonly functionName: string;
   readonly functionArn: string;
   /** The module that exports `handler`. */
@@ -31,9 +31,12 @@ export type InvocationResult =
 /** A function's context as data; `getRemainingTimeInMillis` is made inside the sandbox. */
 type ContextData = Omit<Context, 'getRemainingTimeInMillis' | 'done' | 'fail' | 'succeed'>;
 
+/** What a function is invoked with: a batch of its queue, or the tick of a schedule. */
+type InvocationEvent = SQSEvent | ScheduledEvent;
+
 /** What goes into the thread. */
 export interface Invocation {
-  readonly event: SQSEvent;
+  readonly event: InvocationEvent;
   readonly context: ContextData;
   readonly deadlineMs: number;
 }
@@ -50,7 +53,7 @@ export type SandboxReply =
  */
 export interface Sandbox {
   /** Runs one invocation. The next may start only when it has ended. */
-  invoke(event: SQSEvent): Promise<InvocationResult>;
+  invoke(event: InvocationEvent): Promise<InvocationResult>;
   close(): Promise<void>;
 }
 

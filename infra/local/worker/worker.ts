@@ -1,10 +1,12 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { queueName } from '#events/hint.ts';
 import { queueArn, queueUrl } from '#infra/local/queue/queue.ts';
-import type { StepName } from '#shared/api/steps.ts';
+import { type StepName, functionName, sweepName } from '#shared/api/steps.ts';
 import type { Logger } from '#shared/kernel/logger.ts';
+import { makeScheduledEvent } from './event.ts';
 import { poll } from './poll.ts';
-import { createSandbox } from './sandbox.ts';
+import { type Sandbox, createSandbox } from './sandbox.ts';
 
 export interface WorkerOptions {
   /** The queue's endpoint, `http://127.0.0.1:<port>`. */
@@ -13,7 +15,9 @@ export interface WorkerOptions {
   readonly stage: string;
   /** The functions to run: each step with the module that exports its `handler`. */
   readonly functions: readonly { readonly step: StepName; readonly handler: URL }[];
-  /** Sandboxes per function, which is how many batches of one queue are in work at once. */
+  /** The function that a timer invokes, as a schedule of EventBridge would; none when absent. */
+  readonly sweep?: { readonly handler: URL; readonly everyMs: number };
+  /** Sandboxes per step, which is how many batches of one queue are in work at once. */
   readonly concurrency: number;
   readonly timeoutMs: number;
   readonly initTimeoutMs: number;
@@ -37,7 +41,10 @@ const connectionTimeoutMs = 3_000;
 /** A receive waits for a second, so that a queue which takes ten times as long does not answer. */
 const defaultRequestTimeoutMs = 10_000;
 
-/** Runs the steps' Lambda handlers against the embedded queue, with the semantics of Lambda's SQS event source. */
+/**
+ * Runs the steps' Lambda handlers against the embedded queue, with the semantics of Lambda's SQS event source, and the
+ * sweep's by a timer.
+ */
 export function startWorker(options: WorkerOptions): LocalWorker {
   const stopping = new AbortController();
   const client = new SQSClient({
@@ -60,10 +67,12 @@ export function startWorker(options: WorkerOptions): LocalWorker {
       runSandbox(definition, client, options, stopping.signal),
     ),
   );
+  const { sweep } = options;
+  const sweeping = sweep === undefined ? undefined : runSweeps(sweep, options, stopping.signal);
   return {
     async stop() {
       stopping.abort();
-      await Promise.all(loops);
+      await Promise.all([...loops, sweeping]);
       client.destroy();
     },
   };
@@ -76,18 +85,9 @@ async function runSandbox(
   signal: AbortSignal,
 ): Promise<void> {
   const name = queueName(options.stage, step);
-  const sandbox = createSandbox({
-    functionName: name,
-    functionArn: `arn:aws:lambda:${options.region}:000000000000:function:${name}`,
-    handler,
-    environment: {
-      ...options.environment,
-      // Where a function gives its failed messages back.
-      MILLRACE_QUEUE_URL: queueUrl(options.endpoint, name),
-    },
-    timeoutMs: options.timeoutMs,
-    initTimeoutMs: options.initTimeoutMs,
-    onLine: options.onLine,
+  const sandbox = openSandbox(name, handler, options, {
+    // Where a function gives its failed messages back.
+    MILLRACE_QUEUE_URL: queueUrl(options.endpoint, name),
   });
   await poll(
     {
@@ -101,4 +101,48 @@ async function runSandbox(
     signal,
   );
   await sandbox.close();
+}
+
+/** Invokes the sweep until the signal aborts, first after one interval: by then the relay has told of everything itself. */
+async function runSweeps(
+  { handler, everyMs }: NonNullable<WorkerOptions['sweep']>,
+  options: WorkerOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const name = functionName(options.stage, sweepName);
+  const sandbox = openSandbox(name, handler, options, {});
+  const log = options.log.child({ function: sweepName });
+  while (await hasPassed(everyMs, signal)) {
+    const event = makeScheduledEvent(new Date(), { functionName: name, region: options.region });
+    const result = await sandbox.invoke(event);
+    const { requestId } = result;
+    if (result.kind === 'failed') {
+      log.error({ requestId, why: result.why }, 'invocation failed');
+    } else {
+      log.debug({ requestId }, 'schedule processed');
+    }
+  }
+  await sandbox.close();
+}
+
+/** False where the signal came first. */
+function hasPassed(delayMs: number, signal: AbortSignal): Promise<boolean> {
+  return pause(delayMs, true, { signal }).catch(() => false);
+}
+
+function openSandbox(
+  name: string,
+  handler: URL,
+  options: WorkerOptions,
+  environment: Readonly<Record<string, string>>,
+): Sandbox {
+  return createSandbox({
+    functionName: name,
+    functionArn: `arn:aws:lambda:${options.region}:000000000000:function:${name}`,
+    handler,
+    environment: { ...options.environment, ...environment },
+    timeoutMs: options.timeoutMs,
+    initTimeoutMs: options.initTimeoutMs,
+    onLine: options.onLine,
+  });
 }

@@ -112,6 +112,7 @@ describe('millrace config', { timeout: 30_000 }, () => {
       stage: { value: 'blue', source: 'MILLRACE_STAGE' },
       dataDir: { value: join(folder, 'millrace', '<cluster id>'), source: 'XDG_STATE_HOME' },
       functionTimeoutSeconds: { value: 30, source: 'default' },
+      sweepSeconds: { value: 300, source: 'default' },
       visibilitySeconds: { value: 180, source: 'default' },
     });
   });

@@ -25,7 +25,12 @@ async function aQueue(visibilitySeconds: number): Promise<QueueUnderTest> {
 
 function aWorker(
   queue: Pick<QueueUnderTest, 'url'>,
-  options: { timeoutMs?: number; handler?: string; requestTimeoutMs?: number } = {},
+  options: {
+    timeoutMs?: number;
+    handler?: string;
+    requestTimeoutMs?: number;
+    sweepEveryMs?: number;
+  } = {},
 ): { worker: LocalWorker; lines: LineLog; log: LineLog } {
   const lines = new LineLog();
   const log = new LineLog();
@@ -39,6 +44,14 @@ function aWorker(
         handler: new URL(`fixtures/${options.handler ?? 'scripted-function.ts'}`, import.meta.url),
       },
     ],
+    ...(options.sweepEveryMs === undefined
+      ? {}
+      : {
+          sweep: {
+            handler: new URL('fixtures/scheduled-function.ts', import.meta.url),
+            everyMs: options.sweepEveryMs,
+          },
+        }),
     concurrency: 1,
     timeoutMs: options.timeoutMs ?? 20_000,
     initTimeoutMs: 20_000,
@@ -263,5 +276,44 @@ describe('the local worker', { timeout: 60_000 }, () => {
 
     expect(log.where({ msg: 'batch processed' })).toMatchObject([{ messages: 2, failed: 0 }]);
     expect(await queue.counts()).toEqual({ visible: 0, hidden: 0 });
+  });
+
+  test('invokes the sweep on a timer, as a schedule would, and goes on where it failed', async () => {
+    const queue = await aQueue(60);
+    const { lines, log } = aWorker(queue, { sweepEveryMs: 20 });
+
+    const ticks = await lines.until({ line: 'ticked' }, 3);
+    const [failure] = await log.until({ msg: 'invocation failed' });
+
+    expect(ticks.map(({ invocations }) => invocations)).toEqual([1, 2, 3]);
+    expect(ticks[0]).toEqual({
+      line: 'ticked',
+      invocations: 1,
+      event: {
+        version: '0',
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        'detail-type': 'Scheduled Event',
+        source: 'aws.events',
+        account: '000000000000',
+        time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+        region: 'eu-west-1',
+        resources: ['arn:aws:events:eu-west-1:000000000000:rule/millrace-test-sweep'],
+        detail: {},
+      },
+      functionName: 'millrace-test-sweep',
+      remainingMs: expect.closeTo(20_000, -4),
+      greeting: 'hello',
+    });
+    expect(failure).toMatchObject({ function: 'sweep', level: 'error' });
+    expect(failure?.['why']).toContain('as a second one does');
+  });
+
+  test('a stop ends the sweep’s timer', async () => {
+    const queue = await aQueue(60);
+    const { worker, lines } = aWorker(queue, { sweepEveryMs: 3_600_000 });
+
+    await worker.stop();
+
+    expect(lines.lines).toEqual([]);
   });
 });
