@@ -1,9 +1,18 @@
 import { stringify } from 'yaml';
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import {
+  type FunctionName,
+  type StepName,
+  functionName,
+  stepNames,
+  sweepName,
+} from '#shared/api/steps.ts';
 
-/** A look takes well under a second; the rest is for an API server that answers slowly. */
+/** A look takes well under a second, a sweep a few; the rest is for an API server that answers slowly. */
 const timeoutSeconds = 30;
+
+/** How long a relay may be dead before somebody else tells what is overdue. */
+const sweepRate = 'rate(5 minutes)';
 
 /**
  * How long a batch that is being worked on stays hidden: six times the timeout, or healthy messages come back while
@@ -33,11 +42,11 @@ const logRetentionDays = 30;
 
 /** What Serverless puts in when it packages. */
 const stage = '${sls:stage}';
-const senders = { 'Fn::Split': [',', '${param:queue-senders}'] };
+const namedSenders = '${param:queue-senders}';
 
 type Template = { readonly [key: string]: unknown };
 
-/** What repeats for each step of what `serverless.yml` deploys: its functions and their queues, policies and roles. */
+/** What repeats in what `serverless.yml` deploys: the functions, and the steps' queues, policies and roles. */
 export function generateStack(): readonly { readonly path: string; readonly content: string }[] {
   return [
     { path: 'infra/aws/functions.yml', content: yaml(functions()) },
@@ -53,47 +62,69 @@ function yaml(content: Template): string {
 }
 
 function functions(): Template {
-  return Object.fromEntries(
-    stepNames.map((step) => [
-      step,
+  const ofSteps = stepNames.map((step) => [step, { ...functionOf(step), ...fedByQueue(step) }]);
+  const sweep = { ...functionOf(sweepName), ...wokenBySchedule() };
+  return Object.fromEntries([...ofSteps, [sweepName, sweep]]);
+}
+
+function functionOf(name: FunctionName): Template {
+  return {
+    name: functionName(stage, name),
+    handler: `dist/${name}/index.handler`,
+    timeout: timeoutSeconds,
+    role: roleId(name),
+    logRetentionInDays: logRetentionDays,
+    package: { patterns: [`dist/${name}/**`] },
+  };
+}
+
+function fedByQueue(step: StepName): Template {
+  return {
+    environment: { MILLRACE_QUEUE_URL: { Ref: queueId(step) } },
+    events: [
       {
-        name: queueName(stage, step),
-        handler: `dist/${step}/index.handler`,
-        timeout: timeoutSeconds,
-        role: roleId(step),
-        logRetentionInDays: logRetentionDays,
-        package: { patterns: [`dist/${step}/**`] },
-        environment: { MILLRACE_QUEUE_URL: { Ref: queueId(step) } },
-        events: [
-          {
-            sqs: {
-              arn: arnOf(queueId(step)),
-              batchSize,
-              maximumConcurrency: maxConcurrency,
-              functionResponseType: 'ReportBatchItemFailures',
-            },
-          },
-        ],
+        sqs: {
+          arn: arnOf(queueId(step)),
+          batchSize,
+          maximumConcurrency: maxConcurrency,
+          functionResponseType: 'ReportBatchItemFailures',
+        },
       },
-    ]),
-  );
+    ],
+  };
+}
+
+function wokenBySchedule(): Template {
+  return {
+    environment: { MILLRACE_STAGE: stage, MILLRACE_QUEUE_URL_PREFIX: queueUrlPrefix() },
+    events: [{ schedule: { rate: [sweepRate] } }],
+  };
 }
 
 function resources(): Template {
   return {
-    Resources: Object.assign({}, ...stepNames.map(resourcesOf)),
+    Resources: {
+      ...Object.assign({}, ...stepNames.map(resourcesOf)),
+      [roleId(sweepName)]: role(sweepName, {
+        Effect: 'Allow',
+        Action: 'sqs:SendMessage',
+        Resource: stepNames.map((step) => arnOf(queueId(step))),
+      }),
+    },
     Outputs: {
       QueueUrlPrefix: {
         Description: 'MILLRACE_QUEUE_URL_PREFIX of the relay',
-        // Cut from a queue's own URL, whose host differs between partitions.
-        Value: {
-          'Fn::Select': [
-            0,
-            { 'Fn::Split': [queueName(stage, stepNames[0]), { Ref: queueId(stepNames[0]) }] },
-          ],
-        },
+        Value: queueUrlPrefix(),
       },
     },
+  };
+}
+
+/** Cut from a queue's own URL, whose host differs between partitions. */
+function queueUrlPrefix(): Template {
+  const [step] = stepNames;
+  return {
+    'Fn::Select': [0, { 'Fn::Split': [queueName(stage, step), { Ref: queueId(step) }] }],
   };
 }
 
@@ -113,7 +144,16 @@ function resourcesOf(step: StepName): Template {
       MessageRetentionPeriod: deadLetterRetentionSeconds,
     }),
     [`${idPrefix(step)}QueuePolicy`]: queuePolicy(step),
-    [roleId(step)]: role(step),
+    [roleId(step)]: role(step, {
+      Effect: 'Allow',
+      Action: [
+        'sqs:ReceiveMessage',
+        'sqs:DeleteMessage',
+        'sqs:ChangeMessageVisibility',
+        'sqs:GetQueueAttributes',
+      ],
+      Resource: arnOf(queueId(step)),
+    }),
   };
 }
 
@@ -122,11 +162,14 @@ function queue(properties: Template): Template {
 }
 
 /**
- * Only those named send hints. The refusal is needed besides the permission: whoever has `sqs:*` in the account could
+ * Only those named send hints, and the sweep. The refusal is needed besides the permission: whoever has `sqs:*` in the account could
  * send as well otherwise.
  */
 function queuePolicy(step: StepName): Template {
   const send = { Action: 'sqs:SendMessage', Resource: arnOf(queueId(step)) };
+  const senders = {
+    'Fn::Split': [',', { 'Fn::Join': [',', [namedSenders, arnOf(roleId(sweepName))]] }],
+  };
   return {
     Type: 'AWS::SQS::QueuePolicy',
     Properties: {
@@ -144,8 +187,8 @@ function queuePolicy(step: StepName): Template {
   };
 }
 
-/** What a function may do in AWS: work on its own queue, write its own log, read the token it signs in with. */
-function role(step: StepName): Template {
+/** What a function may do in AWS: its own work with queues, write its own log, read the token it signs in with. */
+function role(name: FunctionName, queueWork: Template): Template {
   return {
     Type: 'AWS::IAM::Role',
     Properties: {
@@ -158,22 +201,13 @@ function role(step: StepName): Template {
       ]),
       Policies: [
         {
-          PolicyName: step,
+          PolicyName: name,
           PolicyDocument: policy([
-            {
-              Effect: 'Allow',
-              Action: [
-                'sqs:ReceiveMessage',
-                'sqs:DeleteMessage',
-                'sqs:ChangeMessageVisibility',
-                'sqs:GetQueueAttributes',
-              ],
-              Resource: arnOf(queueId(step)),
-            },
+            queueWork,
             {
               Effect: 'Allow',
               Action: ['logs:CreateLogStream', 'logs:PutLogEvents'],
-              Resource: ownArn('logs', `log-group:/aws/lambda/${queueName(stage, step)}:*`),
+              Resource: ownArn('logs', `log-group:/aws/lambda/${functionName(stage, name)}:*`),
             },
             {
               Effect: 'Allow',
@@ -210,11 +244,11 @@ function deadLetterQueueId(step: StepName): string {
   return `${idPrefix(step)}DeadLetterQueue`;
 }
 
-function roleId(step: StepName): string {
-  return `${idPrefix(step)}Role`;
+function roleId(name: FunctionName): string {
+  return `${idPrefix(name)}Role`;
 }
 
 /** `drain-step` → `DrainStep`: logical ids are letters and digits. */
-function idPrefix(step: StepName): string {
-  return step.replaceAll(/(?:^|-)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+function idPrefix(name: FunctionName): string {
+  return name.replaceAll(/(?:^|-)([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }

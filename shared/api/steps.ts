@@ -6,7 +6,10 @@ export type StepName = (typeof stepNames)[number];
 /** The one function that is no step: it has no queue, no record and nothing to decide. */
 export const sweepName = 'sweep';
 
+/** Every folder under `functions/`. */
+export type FunctionName = StepName | typeof sweepName;
+
 /** How a function is named where it runs: `millrace-<stage>-<folder under functions/>`. */
-export function functionName(stage: string, name: StepName | typeof sweepName): string {
+export function functionName(stage: string, name: FunctionName): string {
   return `millrace-${stage}-${name}`;
 }

@@ -238,6 +238,7 @@ describe('millrace doctor', () => {
         'permissions of the relay’s lease',
         'permissions of drain-step',
         'permissions of pool-pods',
+        'permissions of the sweep',
       ]),
     );
   });

@@ -8,7 +8,13 @@ import { checkApiServer } from '../doctor/api-server.ts';
 import type { Check } from '../doctor/check.ts';
 import { checkDatabases } from '../doctor/databases.ts';
 import { checkDefinitions } from '../doctor/definitions.ts';
-import { accessOf, checkPermissions, leaseAccess, relayAccess } from '../doctor/permissions.ts';
+import {
+  accessOf,
+  checkPermissions,
+  leaseAccess,
+  relayAccess,
+  sweepAccess,
+} from '../doctor/permissions.ts';
 import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
 import { paint, print, printJson, table, withProgress } from '../terminal.ts';
 
@@ -61,7 +67,8 @@ function checkEveryPermission(
     ),
   );
   const relay = checkPermissions('permissions of the relay', relayAccess, namespaces, connection);
-  return Promise.all([relay, ...checkLease(connection), ...steps]);
+  const sweep = checkPermissions('permissions of the sweep', sweepAccess, namespaces, connection);
+  return Promise.all([relay, ...checkLease(connection), ...steps, sweep]);
 }
 
 /** Only where a Lease is named: a relay without one always sends. A name that is none is the relay's own to refuse. */

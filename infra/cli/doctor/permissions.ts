@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
 import * as z from 'zod';
+import { routing, targetKinds } from '#events/routes.ts';
 import type { EffectKind } from '#shared/kernel/effect.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { StepDeclaration } from '#shared/kernel/step.ts';
@@ -25,7 +26,13 @@ export const relayAccess: readonly Access[] = (['Shard', 'Database', 'Pod'] as c
   ],
 );
 
-/** What it needs in the namespace of the Lease that it agrees by with others. */
+/** What the sweep lists: every kind that some step reconciles. */
+export const sweepAccess: readonly Access[] = targetKinds(routing).map((kind) => ({
+  kind,
+  verb: 'list',
+}));
+
+/** What the relay needs in the namespace of the Lease that it agrees by with others. */
 export const leaseAccess: readonly Access[] = (['get', 'create', 'update'] as const).map(
   (verb) => ({ kind: 'Lease', verb }),
 );

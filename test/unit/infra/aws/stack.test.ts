@@ -8,12 +8,16 @@ import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import * as z from 'zod';
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
+import { sweepConfigSchema } from '#functions/sweep/config.ts';
 import { generateStack } from '#infra/aws/stack.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import { type FunctionName, type StepName, stepNames, sweepName } from '#shared/api/steps.ts';
+import { readConfig } from '#shared/kernel/config.ts';
 import { connectOutside } from '#shared/outside/connect.ts';
 
 const root = fileURLToPath(new URL('../../../../', import.meta.url));
 const osls = fileURLToPath(import.meta.resolve('osls/bin/serverless.js'));
+
+const functionNames: readonly FunctionName[] = [...stepNames, sweepName];
 
 const stage = 'test';
 const senders = 'arn:aws:iam::111122223333:role/relay,arn:aws:iam::111122223333:role/replayer';
@@ -51,10 +55,10 @@ afterAll(() => rmSync(folder, { recursive: true }));
 async function runPackage(given: Readonly<Record<string, string>>): Promise<void> {
   cpSync(join(root, 'serverless.yml'), join(folder, 'serverless.yml'));
   cpSync(join(root, 'infra/aws'), join(folder, 'infra/aws'), { recursive: true });
-  for (const step of stepNames) {
-    const bundle = join(folder, 'dist', step, 'index.mjs');
+  for (const name of functionNames) {
+    const bundle = join(folder, 'dist', name, 'index.mjs');
     mkdirSync(dirname(bundle), { recursive: true });
-    writeFileSync(bundle, `export const step = '${step}';\n`);
+    writeFileSync(bundle, `export const name = '${name}';\n`);
   }
   const flags = Object.entries(given).flatMap(([name, value]) => ['--param', `${name}=${value}`]);
   const command = [osls, 'package', '--stage', stage, '--package', join(folder, 'package')];
@@ -83,8 +87,51 @@ const queueOf = (step: StepName) =>
 const deadLetterQueueOf = (step: StepName) =>
   only('AWS::SQS::Queue', ({ QueueName }) => QueueName === deadLetterQueueName(stage, step));
 
-const functionOf = (step: StepName) =>
-  only('AWS::Lambda::Function', ({ FunctionName }) => FunctionName === `millrace-${stage}-${step}`);
+const functionOf = (name: FunctionName) =>
+  only('AWS::Lambda::Function', ({ FunctionName }) => FunctionName === `millrace-${stage}-${name}`);
+
+/** What the function's role allows; nobody else's is. */
+function permissionsOf(name: FunctionName): unknown {
+  const { Role } = functionOf(name).properties;
+  const [roleId = ''] = z.object({ 'Fn::GetAtt': z.array(z.string()) }).parse(Role)['Fn::GetAtt'];
+  const { Policies, ManagedPolicyArns } = template.Resources[roleId]?.Properties ?? {};
+  const users = Object.values(template.Resources).filter(
+    ({ Type, Properties }) =>
+      Type === 'AWS::Lambda::Function' &&
+      JSON.stringify(Properties['Role']) === JSON.stringify(Role),
+  );
+  expect(users).toHaveLength(1);
+  expect(ManagedPolicyArns).toBeUndefined();
+  return Policies;
+}
+
+/** The policy of a function that does this with queues, writes its own log and reads one parameter. */
+function policyWith(name: FunctionName, queueWork: Properties): unknown {
+  const own = (service: string, resource: string) => ({
+    'Fn::Sub': `arn:\${AWS::Partition}:${service}:\${AWS::Region}:\${AWS::AccountId}:${resource}`,
+  });
+  return [
+    {
+      PolicyName: name,
+      PolicyDocument: {
+        Version: '2012-10-17',
+        Statement: [
+          queueWork,
+          {
+            Effect: 'Allow',
+            Action: ['logs:CreateLogStream', 'logs:PutLogEvents'],
+            Resource: own('logs', `log-group:/aws/lambda/millrace-${stage}-${name}:*`),
+          },
+          {
+            Effect: 'Allow',
+            Action: 'ssm:GetParameter',
+            Resource: own('ssm', `parameter/millrace/${stage}/kube-token`),
+          },
+        ],
+      },
+    },
+  ];
+}
 
 const arnOf = (id: string) => ({ 'Fn::GetAtt': [id, 'Arn'] });
 
@@ -111,14 +158,15 @@ test('a deployment that does not say who is served is refused, with everything t
   expect(output).toMatch(/QueuePolicy.*Principal/);
 });
 
-test('there is nothing for a step that does not exist', () => {
+test('there is nothing for a function that does not exist', () => {
   const count = (type: string) =>
     Object.values(template.Resources).filter(({ Type }) => Type === type).length;
 
-  expect(count('AWS::Lambda::Function')).toBe(stepNames.length);
+  expect(count('AWS::Lambda::Function')).toBe(functionNames.length);
   expect(count('AWS::Lambda::EventSourceMapping')).toBe(stepNames.length);
   expect(count('AWS::SQS::Queue')).toBe(2 * stepNames.length);
-  expect(count('AWS::IAM::Role')).toBe(stepNames.length);
+  expect(count('AWS::IAM::Role')).toBe(functionNames.length);
+  expect(count('AWS::Events::Rule')).toBe(1);
 });
 
 test('the queues’ URL prefix is an output, for the relay', () => {
@@ -185,16 +233,6 @@ describe.each(stepNames)('%s', (step) => {
     });
   });
 
-  test('runs its own bundle, and nothing else is packed', () => {
-    const { properties } = functionOf(step);
-
-    const packed = entriesOf(readFileSync(join(folder, 'package', `${step}.zip`)));
-
-    expect(properties['Runtime']).toBe('nodejs24.x');
-    expect(properties['Handler']).toBe(`dist/${step}/index.handler`);
-    expect(packed).toEqual([`dist/${step}/index.mjs`]);
-  });
-
   test('finds in its environment all it needs to connect, and no secret', async () => {
     const environment = environmentOf(step);
 
@@ -211,61 +249,28 @@ describe.each(stepNames)('%s', (step) => {
   });
 
   test('may work on its own queue, write its own log and read one parameter, and nothing else', () => {
-    const { properties: lambda } = functionOf(step);
-    const [roleId] = z.object({ 'Fn::GetAtt': z.array(z.string()) }).parse(lambda['Role'])[
-      'Fn::GetAtt'
-    ];
-    const role = template.Resources[roleId ?? '']?.Properties ?? {};
-    const own = (service: string, resource: string) => ({
-      'Fn::Sub': `arn:\${AWS::Partition}:${service}:\${AWS::Region}:\${AWS::AccountId}:${resource}`,
-    });
-
-    expect(role['Policies']).toEqual([
-      {
-        PolicyName: step,
-        PolicyDocument: {
-          Version: '2012-10-17',
-          Statement: [
-            {
-              Effect: 'Allow',
-              Action: [
-                'sqs:ReceiveMessage',
-                'sqs:DeleteMessage',
-                'sqs:ChangeMessageVisibility',
-                'sqs:GetQueueAttributes',
-              ],
-              Resource: arnOf(queueOf(step).id),
-            },
-            {
-              Effect: 'Allow',
-              Action: ['logs:CreateLogStream', 'logs:PutLogEvents'],
-              Resource: own('logs', `log-group:/aws/lambda/millrace-${stage}-${step}:*`),
-            },
-            {
-              Effect: 'Allow',
-              Action: 'ssm:GetParameter',
-              Resource: own('ssm', `parameter/millrace/${stage}/kube-token`),
-            },
-          ],
-        },
-      },
-    ]);
-    expect(role['ManagedPolicyArns']).toBeUndefined();
-    const roles = Object.values(template.Resources).filter(
-      ({ Type, Properties }) =>
-        Type === 'AWS::Lambda::Function' &&
-        JSON.stringify(Properties['Role']) === JSON.stringify(arnOf(roleId ?? '')),
+    expect(permissionsOf(step)).toEqual(
+      policyWith(step, {
+        Effect: 'Allow',
+        Action: [
+          'sqs:ReceiveMessage',
+          'sqs:DeleteMessage',
+          'sqs:ChangeMessageVisibility',
+          'sqs:GetQueueAttributes',
+        ],
+        Resource: arnOf(queueOf(step).id),
+      }),
     );
-    expect(roles).toHaveLength(1);
   });
 
-  test('takes hints from those named, and refuses everybody else', () => {
+  test('takes hints from those named and from the sweep, and refuses everybody else', () => {
     const { id } = queueOf(step);
     const { properties } = only(
       'AWS::SQS::QueuePolicy',
       ({ Queues }) => JSON.stringify(Queues) === JSON.stringify([{ Ref: id }]),
     );
-    const named = { 'Fn::Split': [',', senders] };
+    const sweep = functionOf(sweepName).properties['Role'];
+    const named = { 'Fn::Split': [',', { 'Fn::Join': [',', [senders, sweep]] }] };
 
     expect(properties['PolicyDocument']).toEqual({
       Version: '2012-10-17',
@@ -286,14 +291,76 @@ describe.each(stepNames)('%s', (step) => {
       ],
     });
   });
+});
+
+describe.each(functionNames)('%s', (name) => {
+  test('runs its own bundle, and nothing else is packed', () => {
+    const { properties } = functionOf(name);
+
+    const packed = entriesOf(readFileSync(join(folder, 'package', `${name}.zip`)));
+
+    expect(properties['Runtime']).toBe('nodejs24.x');
+    expect(properties['Handler']).toBe(`dist/${name}/index.handler`);
+    expect(packed).toEqual([`dist/${name}/index.mjs`]);
+  });
 
   test('keeps its log for a month', () => {
     const { properties } = only(
       'AWS::Logs::LogGroup',
-      ({ LogGroupName }) => LogGroupName === `/aws/lambda/millrace-${stage}-${step}`,
+      ({ LogGroupName }) => LogGroupName === `/aws/lambda/millrace-${stage}-${name}`,
     );
 
     expect(properties['RetentionInDays']).toBe(30);
+  });
+});
+
+describe(sweepName, () => {
+  test('is invoked by a rule every five minutes, which alone may invoke it', () => {
+    const { id, properties: rule } = only('AWS::Events::Rule', () => true);
+    const lambda = arnOf(functionOf(sweepName).id);
+
+    const { properties: permission } = only('AWS::Lambda::Permission', () => true);
+
+    expect(rule).toMatchObject({
+      ScheduleExpression: 'rate(5 minutes)',
+      State: 'ENABLED',
+      Targets: [{ Arn: lambda }],
+    });
+    expect(permission).toMatchObject({
+      FunctionName: lambda,
+      Action: 'lambda:InvokeFunction',
+      Principal: 'events.amazonaws.com',
+      SourceArn: arnOf(id),
+    });
+  });
+
+  test('may send to the queues of the steps, write its own log and read one parameter, and nothing else', () => {
+    expect(permissionsOf(sweepName)).toEqual(
+      policyWith(sweepName, {
+        Effect: 'Allow',
+        Action: 'sqs:SendMessage',
+        Resource: stepNames.map((step) => arnOf(queueOf(step).id)),
+      }),
+    );
+  });
+
+  test('finds in its environment all it needs, and no secret', () => {
+    const prefix = template.Outputs['QueueUrlPrefix']?.Value;
+    const { MILLRACE_QUEUE_URL_PREFIX: given } = variablesOf(sweepName);
+    // Lambda sets the region, and CloudFormation makes the prefix of a queue's URL.
+    const made = { AWS_REGION: 'eu-west-1', MILLRACE_QUEUE_URL_PREFIX: 'https://queues.example/' };
+
+    const config = readConfig(sweepConfigSchema, { ...environmentOf(sweepName), ...made });
+
+    expect(given).toEqual(prefix);
+    expect(config).toMatchObject({
+      MILLRACE_CLUSTER_ID: 'one',
+      MILLRACE_STAGE: stage,
+      MILLRACE_KUBE_TOKEN_PARAMETER: `/millrace/${stage}/kube-token`,
+    });
+    expect(
+      Object.keys(environmentOf(sweepName)).filter((name) => /TOKEN$|SECRET|PASSWORD/.test(name)),
+    ).toEqual([]);
   });
 });
 
@@ -311,13 +378,16 @@ function entriesOf(archive: Buffer): readonly string[] {
   return names;
 }
 
-/** A function's variables; references to other resources are left out, as they have values only once deployed. */
-function environmentOf(step: StepName): Record<string, string> {
-  const { Variables } = z
+function variablesOf(name: FunctionName): Record<string, unknown> {
+  return z
     .object({ Variables: z.record(z.string(), z.unknown()) })
-    .parse(functionOf(step).properties['Environment']);
+    .parse(functionOf(name).properties['Environment']).Variables;
+}
+
+/** A function's variables; references to other resources are left out, as they have values only once deployed. */
+function environmentOf(name: FunctionName): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(Variables).flatMap(([name, value]) =>
+    Object.entries(variablesOf(name)).flatMap(([name, value]) =>
       typeof value === 'string' ? [[name, value]] : [],
     ),
   );

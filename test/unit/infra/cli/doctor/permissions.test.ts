@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { accessOf } from '#infra/cli/doctor/permissions.ts';
+import { accessOf, sweepAccess } from '#infra/cli/doctor/permissions.ts';
 import type { StepDeclaration } from '#shared/kernel/step.ts';
 
 describe('the access a step needs', () => {
@@ -34,4 +34,8 @@ describe('the access a step needs', () => {
       { kind: 'Pod', verb: 'delete' },
     ]);
   });
+});
+
+test('the sweep needs to list the targets, and nothing else', () => {
+  expect(sweepAccess).toEqual([{ kind: 'Shard', verb: 'list' }]);
 });
