@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import * as z from 'zod';
 import { deadLetterQueueName, makeHint, queueName } from '#events/hint.ts';
 import { installDefinitions } from '#infra/cli/install.ts';
-import { launch } from '#infra/local/child/launch.ts';
+import { type Child, launch } from '#infra/local/child/launch.ts';
 import { findMissingPython } from '#infra/local/cloud/install.ts';
 import { type Cloud, cloudRegion, startCloud } from '#infra/local/cloud/start.ts';
 import { type AuditedRequest, readAuditLog } from '#infra/local/control-plane/audit-log.ts';
@@ -19,6 +19,7 @@ import { printProgress } from '#infra/local/control-plane/progress.ts';
 import { startDataPlane } from '#infra/local/data-plane/start.ts';
 import { type World, followWorld } from '#infra/local/show/world.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
+import { shardLabel } from '#shared/api/labels.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
@@ -62,6 +63,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
   let deployment: Deployment;
   let connection: KubeConnection;
   let world: World;
+  let relay: Child<{ url: string }>;
 
   beforeAll(async () => {
     const printer = printProgress(process.stderr);
@@ -109,7 +111,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const kubeconfig = join(folder, 'relay.kubeconfig');
     const { server, ca } = controlPlane;
     await writeKubeconfig(kubeconfig, { server, ca, user: relayUser, token: tokenOf(relayUser) });
-    const relay = await launch({
+    relay = await launch({
       name: 'the relay',
       entry: new URL('../../events/relay/main.ts', import.meta.url),
       environment: {
@@ -165,7 +167,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     expect(status, JSON.stringify(body)).toBe(201);
   }
 
-  async function createShard(replicasPerCell: number): Promise<void> {
+  async function createShard(name: string, replicasPerCell: number): Promise<void> {
     const containers = [
       {
         name: 'multipooler',
@@ -176,7 +178,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     await create(collectionPath('Shard', namespace), {
       apiVersion: 'millrace.dev/v1alpha1',
       kind: 'Shard',
-      metadata: { name: shardName },
+      metadata: { name },
       spec: {
         databaseRef: { name: 'main' },
         pools: [
@@ -267,7 +269,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
   }
 
   test('pool-pods makes three members of a Shard', async () => {
-    await createShard(3);
+    await createShard(shardName, 3);
     await untilSettled(3);
 
     const created = await podsWritten('create');
@@ -326,6 +328,22 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
 
     await expect(sending).rejects.toThrow(/AccessDenied|not authorized|is denied/);
     await send(queueName(stage, step), JSON.stringify(hint), deployment.relay);
+  });
+
+  test('without a relay the sweep alone tells of a new Shard, and of the API server it only asks for lists', async () => {
+    await relay.stop(20_000);
+
+    await createShard('latecomer', 1);
+    await deployment.hastenSweep();
+    await world.until('the latecomer has its member', patienceSeconds, () =>
+      world.all('Pod').some(({ metadata }) => metadata.labels?.[shardLabel] === 'latecomer'),
+    );
+
+    const log = await readAuditLog(controlPlane.auditLogPath);
+    const asked = log.filter(({ userAgent }) => userAgent === 'millrace/sweep');
+    expect(new Set(asked.map(({ verb, resource }) => `${verb} ${resource}`))).toEqual(
+      new Set(['list shards']),
+    );
   });
 
   test('the token stands in nothing that was packaged and nothing that was logged', async () => {

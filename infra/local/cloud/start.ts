@@ -10,7 +10,7 @@ import { obtainCloudPython } from './install.ts';
 const probeTimeoutMs = 2_000;
 
 /** What a deployment of Millrace uses. */
-const services = ['cloudformation', 'iam', 'lambda', 'logs', 's3', 'sqs', 'ssm', 'sts'];
+const services = ['cloudformation', 'events', 'iam', 'lambda', 'logs', 's3', 'sqs', 'ssm', 'sts'];
 
 /** The stand-in's own account. */
 export const cloudAccount = '000000000000';
