@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import * as z from 'zod';
 import { installDefinitions } from '#infra/cli/install.ts';
+import { freeze } from '#infra/local/show/freeze.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { kubeClient } from '#shared/kube/http-kube.ts';
@@ -63,11 +64,14 @@ interface Dev {
   readonly pids: Record<string, number>;
 }
 
-async function startDev(): Promise<Dev> {
+async function startDev(environment: Readonly<Record<string, string>> = {}): Promise<Dev> {
   const child = spawn(
     process.execPath,
     [binary, 'dev', '--json', '--install', '--kubeconfig', controlPlane().kubeconfigPath],
-    { env: { HOME: stateHome, XDG_STATE_HOME: stateHome }, stdio: ['ignore', 'pipe', 'inherit'] },
+    {
+      env: { HOME: stateHome, XDG_STATE_HOME: stateHome, ...environment },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
   );
   cleanUp.push(async () => {
     child.kill('SIGKILL');
@@ -129,6 +133,17 @@ describe('millrace dev', () => {
       expect(restarted?.['pid']).not.toBe(pids[name]);
     },
   );
+
+  test('sweeps on its timer: while the relay hangs, a new Shard is looked at all the same', async () => {
+    const { lines, pids } = await startDev({ MILLRACE_SWEEP_SECONDS: '1' });
+    const frozen = await freeze(pids['relay'] ?? 0);
+    cleanUp.push(async () => frozen[Symbol.asyncDispose]());
+
+    await createShard('swept');
+
+    await lines.until({ step: 'drain-step', target: 'shd/default/swept' });
+    await lines.until({ step: 'pool-pods', target: 'shd/default/swept' });
+  });
 
   test('SIGTERM ends it and all of its children in order', async () => {
     const { child, pids } = await startDev();
