@@ -21,7 +21,7 @@ function aFunction(problems: string[] = []) {
       made += 1;
       return {
         logger: createLogger('info', {}, { write: log.add }),
-        deadlineIn: AbortSignal.timeout,
+        deadlineIn: (delayMs: number) => AbortSignal.timeout(delayMs),
         client: made,
       };
     },
