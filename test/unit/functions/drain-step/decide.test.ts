@@ -582,6 +582,27 @@ describe('before the point of no return', () => {
     expect(look(drain).reason).toBe('GatesHold');
   });
 
+  test('a failed member does not stop one whom a person forces out', () => {
+    const drain = aShardOf(3)
+      .requested('orders-1')
+      .draining('orders-1', 'requested', 6, { cause: 'requested', forced: true })
+      .withMember('orders-2', { hasEnded: true, isReady: false })
+      .withStatus('orders-2', null);
+
+    expect(look(drain).reason).toBe('GatesHold');
+  });
+
+  test('a leader that was asked to go keeps its place although another has failed', () => {
+    const drain = aShardOf(4)
+      .requested('orders-1')
+      .draining('orders-1', 'requested', 6, { cause: 'requested' })
+      .ledBy('orders-1')
+      .withMember('orders-3', { hasEnded: true, isReady: false })
+      .withStatus('orders-3', null);
+
+    expect(look(drain).reason).toBe('SwitchoverAsked');
+  });
+
   test('of two failed members the one that was picked first goes on', () => {
     const drain = aShardOf(3)
       .draining('orders-1', 'requested', 6, { cause: 'failed' })

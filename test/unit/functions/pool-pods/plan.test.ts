@@ -4,6 +4,7 @@ import { recordText } from '#shared/kernel/record.ts';
 import { podName } from '#shared/api/names.ts';
 import { managedGroupsOf } from '#functions/pool-pods/manifests.ts';
 import {
+  mayLackClaims,
   membersOf,
   missingMembers,
   needsClaims,
@@ -37,6 +38,24 @@ describe('a plan', () => {
 
     expect(planOf(snapshot)).toEqual({ works: [], obstacles: [] });
     expect([wantsChange(snapshot), needsClaims(snapshot)]).toEqual([false, false]);
+  });
+
+  test('needs the claims again where a member that has not started lacks its own', () => {
+    const starting = aSnapshotOf(3).withPod(1, { hasStarted: false });
+
+    expect(needsClaims(starting.snapshot)).toBe(false);
+    expect(needsClaims(starting.withoutClaim(1).snapshot)).toBe(true);
+  });
+
+  test('asks for claims where one of two pools has a member that has not started', () => {
+    const { pools } = aShard().withPool(2).build().spec;
+    const starting = aSnapshotOf(2).withPod(0, { hasStarted: false });
+    const further = pools.map((pool) => ({ ...pool, name: 'further' }));
+
+    expect(mayLackClaims(starting.withShard({ pools: [...pools, ...further] }).snapshot)).toBe(
+      true,
+    );
+    expect(mayLackClaims(aSnapshotOf(2).snapshot)).toBe(false);
   });
 
   test('is empty for a shard whose pods are all somebody else’s', () => {
