@@ -29,6 +29,21 @@ import {
 import { isOfOthers } from './leaving.ts';
 import type { DrainSnapshot } from './snapshot.ts';
 
+/** Before the delete, not after: what is being deleted already is waited for, whoever deletes it. */
+export function keepOffOthers(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
+  const { leaver } = leaving(snapshot);
+  const member = memberOf(snapshot, leaver);
+  return member?.isBeingDeleted === false && isOfOthers(member)
+    ? hold(
+        snapshot,
+        now,
+        'MemberOfOthers',
+        `${leaver.pod} may go, but is in somebody else’s hands`,
+        'take their marks or ownership off the pod, or delete it yourself',
+      )
+    : undefined;
+}
+
 /**
  * The one backward edge: while its pod still stands, a leader is not deleted. Without knowledge nothing happens.
  *
@@ -64,21 +79,6 @@ export function becamePrimary(snapshot: DrainSnapshot, now: Instant): DrainDecis
         'NoAgreedPrimary',
         `${leaver.pod} may go once there is an agreed primary: ${primary.why}`,
       );
-}
-
-/** Before the delete, not after: what is being deleted already is waited for, whoever deletes it. */
-export function keepOffOthers(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {
-  const { leaver } = leaving(snapshot);
-  const member = memberOf(snapshot, leaver);
-  return member?.isBeingDeleted === false && isOfOthers(member)
-    ? hold(
-        snapshot,
-        now,
-        'MemberOfOthers',
-        `${leaver.pod} may go, but is in somebody else’s hands`,
-        'take their marks or ownership off the pod, or delete it yourself',
-      )
-    : undefined;
 }
 
 /** Whoever waits in the pod for its word gets it before the pod is asked to stop, also where a crash came between. */

@@ -78,12 +78,12 @@ export function decide(snapshot: DrainSnapshot, now: Instant): DrainDecision {
 export const beforeAnyone: readonly DrainCheck[] = [
   targetBeingDeleted,
   pausedByUser,
+  pausedByDatabase,
   recordUnreadable,
   foreignRecord,
   membersUnknown,
   nobodyLeaves,
   databaseMissing,
-  pausedByDatabase,
   topologyUnknown,
   chooseClaim,
   chooseLeaver,
@@ -112,8 +112,8 @@ export const beforeNoReturn: readonly DrainCheck[] = [
 /** The member goes; what follows brings its leaving to its end. */
 export const afterNoReturn: readonly DrainCheck[] = [
   forcedByPerson,
-  becamePrimary,
   keepOffOthers,
+  becamePrimary,
   sayFinished,
   deleteMember,
   waitForPodGone,
@@ -134,6 +134,12 @@ function targetBeingDeleted({ shard }: DrainSnapshot): DrainDecision | undefined
 function pausedByUser({ shard }: DrainSnapshot): DrainDecision | undefined {
   return shard.isPaused
     ? settled('Paused', 'the shard is paused: everything is observed, nothing is done')
+    : undefined;
+}
+
+function pausedByDatabase({ database }: DrainSnapshot): DrainDecision | undefined {
+  return database.kind === 'present' && database.value.isPaused
+    ? settled('Paused', 'the database is paused: everything is observed, nothing is done')
     : undefined;
 }
 
@@ -221,12 +227,6 @@ function databaseMissing(snapshot: DrainSnapshot, now: Instant): DrainDecision |
         `the Database cannot be read: ${database.why}`,
       );
   }
-}
-
-function pausedByDatabase({ database }: DrainSnapshot): DrainDecision | undefined {
-  return database.kind === 'present' && database.value.isPaused
-    ? settled('Paused', 'the database is paused: everything is observed, nothing is done')
-    : undefined;
 }
 
 /** Unknown is never safe; only a person may go on without the topology, and only for the member they named. */

@@ -38,12 +38,12 @@ export function decide(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecisi
 export const checks: readonly PoolPodsCheck[] = [
   targetBeingDeleted,
   pausedByUser,
+  pausedByDatabase,
   recordUnreadable,
   foreignRecord,
   membersUnknown,
   drainUnreadable,
   databaseMissing,
-  pausedByDatabase,
   makeWhatIsMissing,
   claimsUnknown,
   objectsUnknown,
@@ -63,6 +63,19 @@ function pausedByUser(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecisio
         kind: 'paused',
         reason: 'Paused',
         message: 'the shard is paused: everything is observed, nothing is made',
+      })
+    : undefined;
+}
+
+function pausedByDatabase(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecision | undefined {
+  const { database, pods } = snapshot;
+  // A shard that lacks nothing is as ready as ever. Whether it does may be unknown by now.
+  const mayLack = pods.kind !== 'present' || wantsChange(snapshot);
+  return database.kind === 'present' && database.value.isPaused && mayLack
+    ? rest(snapshot, now, {
+        kind: 'paused',
+        reason: 'Paused',
+        message: 'the database is paused: everything is observed, nothing is made',
       })
     : undefined;
 }
@@ -140,17 +153,6 @@ function databaseMissing(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDeci
         reason: 'DatabaseUnknown',
         message: `nothing is made: the Database cannot be read: ${database.why}`,
       });
-}
-
-function pausedByDatabase(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecision | undefined {
-  const { database } = snapshot;
-  return database.kind === 'present' && database.value.isPaused && wantsChange(snapshot)
-    ? rest(snapshot, now, {
-        kind: 'paused',
-        reason: 'Paused',
-        message: 'the database is paused: everything is observed, nothing is made',
-      })
-    : undefined;
 }
 
 /**

@@ -116,4 +116,27 @@ export const regressions: readonly Regression[] = [
     plan: { workload: '1 to 3', strikes: [{ at: 4, fault: 'F8 read fails' }] },
     without: 'pods-sleeps-over-unknown-claims',
   },
+  {
+    found:
+      'a drain was written about while its database was paused, since its pods could not be listed',
+    plan: {
+      workload: '3 to 2',
+      strikes: [
+        { at: 76, fault: 'F18 database paused for 20 s' },
+        { at: 92, fault: 'F8 second page gone' },
+      ],
+    },
+    without: 'drain-pause-of-database-late',
+  },
+  {
+    found: 'a leaver that came to lead was marked while it was in the hands of others',
+    plan: {
+      workload: 'the leaver comes to lead past the point of no return',
+      strikes: [
+        { at: 68, fault: 'F19 leaver taken over' },
+        { at: 72, fault: 'F2 crash after' },
+      ],
+    },
+    without: 'drain-others-kept-off-late',
+  },
 ];

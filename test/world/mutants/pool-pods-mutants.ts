@@ -111,7 +111,7 @@ export const poolPodsMutants: readonly Mutant[] = [
   {
     id: 'pods-pause-ignored',
     file: rows,
-    find: "return database.kind === 'present' && database.value.isPaused && wantsChange(snapshot)\n",
+    find: "return database.kind === 'present' && database.value.isPaused && mayLack\n",
     replace:
       "return database.kind === 'present' && database.value.isPaused && !wantsChange(snapshot)\n",
     breaks: 'Members are made while the database is paused.',

@@ -344,10 +344,12 @@ export class Oracles implements Witness {
       );
       this.#tally.check(
         'S4',
-        !claims.some(
-          ({ metadata }) =>
-            metadata.name === name && metadata.annotations?.[releasedClaim] !== undefined,
-        ),
+        // Whoever takes a record away takes the fence away from who is about to mark its claim.
+        this.#tamperedAt !== undefined ||
+          !claims.some(
+            ({ metadata }) =>
+              metadata.name === name && metadata.annotations?.[releasedClaim] !== undefined,
+          ),
         () => `the claim ${name} of a member that stays is marked as kept from one that left`,
       );
     }

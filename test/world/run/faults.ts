@@ -197,7 +197,7 @@ const commonFaults: readonly Fault[] = [
     anywhere,
     editRecord((text) => text.replaceAll(/"uid":"[^"]+"/g, '"uid":"another"')),
   ),
-  theirs('F19 force for another', anywhere, (operation, world) => {
+  costly('F19 force for another', anywhere, (operation, world) => {
     const leaver = leaverIn(world);
     const other = world.api.list('Pod').find(({ metadata }) => metadata.name !== leaver);
     if (leaver !== undefined && other !== undefined) {

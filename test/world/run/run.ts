@@ -77,12 +77,17 @@ export async function runToEnd(world: World, options: RunOptions): Promise<void>
   world.witnesses.forEach((witness) => witness.atEnd?.(world));
 }
 
-/** Whether everything that is to be done comes to be known without a resync: what goes wrong with us alone hides nothing. */
+/**
+ * Whether everything that is to be done comes to be known without a resync: one thing that goes wrong with us hides nothing.
+ * Several may bring a message into its dead-letter queue.
+ */
 function showsByItself({ workload, strikes, isUndisturbed = false }: RunOptions): boolean {
-  const isHidden =
-    workload.needsResync === true ||
-    strikes.some(({ fault }) => !fault.isOnlyOurs || fault.needsResync === true);
-  return !isHidden && (isUndisturbed || strikes.length > 0);
+  const [strike] = strikes;
+  const isHarmless =
+    strike === undefined
+      ? isUndisturbed
+      : strikes.length === 1 && strike.fault.isOnlyOurs && strike.fault.needsResync !== true;
+  return isHarmless && workload.needsResync !== true;
 }
 
 /** X7, P2. */

@@ -41,6 +41,11 @@ function loseLastPod(world: World): void {
   removePod(world, lastPod(world));
 }
 
+/** Nobody could take the lead on a node that is lost, and who gives it up takes it back from nobody else. */
+function hasNode({ multigres }: World): boolean {
+  return multigres.state.faults.every(({ kind }) => kind !== 'nodeNotReady');
+}
+
 function isSomebodyStill({ inFlight }: World): boolean {
   return inFlight.some(({ hangsUntil }) => hangsUntil !== undefined);
 }
@@ -283,7 +288,7 @@ export const workloads: readonly Workload[] = [
       scale(world, 1);
       world.plan({
         name: 'the lead moves while a handler stands still',
-        when: (at) => drainState(at) === 'finished' && isSomebodyStill(at),
+        when: (at) => drainState(at) === 'finished' && isSomebodyStill(at) && hasNode(at),
         act: moveLead,
       });
       world.plan({

@@ -37,12 +37,12 @@ test('the tables are read in this order', () => {
     [
       'targetBeingDeleted',
       'pausedByUser',
+      'pausedByDatabase',
       'recordUnreadable',
       'foreignRecord',
       'membersUnknown',
       'nobodyLeaves',
       'databaseMissing',
-      'pausedByDatabase',
       'topologyUnknown',
       'chooseClaim',
       'chooseLeaver',
@@ -67,8 +67,8 @@ test('the tables are read in this order', () => {
     ],
     [
       'forcedByPerson',
-      'becamePrimary',
       'keepOffOthers',
+      'becamePrimary',
       'sayFinished',
       'deleteMember',
       'waitForPodGone',
@@ -791,6 +791,15 @@ describe('after the point of no return', () => {
       ]);
     },
   );
+
+  test('a member that became primary in somebody else’s hands is left alone', () => {
+    const decision = look(
+      finished().ledBy('orders-2').withMember('orders-2', { isMarkedByOthers: true }),
+    );
+
+    expect(decision).toMatchObject({ outcome: 'blocked', reason: 'MemberOfOthers' });
+    expect(kinds(decision)).not.toContain('patchObject');
+  });
 
   test('a member that became primary meanwhile goes back to its request (D1, D6)', () => {
     const decision = look(finished().ledBy('orders-2'));

@@ -50,12 +50,12 @@ test('the rows are asked in this order: people, what is unreadable or unknown, t
   expect(checks.map(({ name }) => name)).toEqual([
     'targetBeingDeleted',
     'pausedByUser',
+    'pausedByDatabase',
     'recordUnreadable',
     'foreignRecord',
     'membersUnknown',
     'drainUnreadable',
     'databaseMissing',
-    'pausedByDatabase',
     'makeWhatIsMissing',
     'claimsUnknown',
     'objectsUnknown',
@@ -89,6 +89,18 @@ describe('people and the unknown', () => {
     const { snapshot } = aSnapshotOf(3)
       .withoutPod(1)
       .with({ database: present({ isPaused: true }) });
+
+    const decision = decide(snapshot, now);
+
+    expect(decision).toMatchObject({ outcome: 'settled', reason: 'Paused' });
+    expect(writesOf(decision)).toEqual([]);
+  });
+
+  test('a paused database stops everything also where the pods are unknown by now', () => {
+    const { snapshot } = aSnapshotOf(3).with({
+      pods: notRead,
+      database: present({ isPaused: true }),
+    });
 
     const decision = decide(snapshot, now);
 

@@ -46,7 +46,7 @@ describe('the catalogue', () => {
       );
       expect(breaks, id).toMatch(/^[A-Z].+\.$/);
       expect(expected.length, id).toBeGreaterThan(0);
-      expect(expected.join(' '), id).toMatch(/^[XDSGLPZ]\d+( [XDSGLPZ]\d+)*$/);
+      expect(expected.join(' '), id).toMatch(/^[XDSRGLPZ]\d+( [XDSRGLPZ]\d+)*$/);
     }
   });
 
