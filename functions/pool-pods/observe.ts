@@ -84,24 +84,40 @@ const nothingAsked = {
   database: notAsked,
 } as const;
 
-/** Adds whatever stands under a name that would be used now: a write must not find out what a read can. */
+/**
+ * Adds whatever stands under a name that would be used now: a write must not find out what a read can. What is found may
+ * leave room for further works in the same look, whose names are asked for then.
+ */
 async function withStanding(snapshot: PoolPodsSnapshot, reader: Reader): Promise<PoolPodsSnapshot> {
-  const names = worksOfOneLook(planOf(snapshot)).flatMap(({ effects }) =>
+  let seen = snapshot;
+  const asked = new Set<string>();
+  for (;;) {
+    const names = namesToUse(seen).filter(({ kind, name }) => !asked.has(`${kind} ${name}`));
+    if (names.length === 0) {
+      return seen;
+    }
+    names.forEach(({ kind, name }) => asked.add(`${kind} ${name}`));
+    const namesOf = (kind: ResourceKind) =>
+      names.filter((object) => object.kind === kind).map(({ name }) => name);
+    const [pods, claims, budgets] = await Promise.all([
+      reader.podsNamed(namesOf('Pod')),
+      reader.claimsNamed(namesOf('PersistentVolumeClaim')),
+      reader.budgetsNamed(namesOf('PodDisruptionBudget')),
+    ]);
+    seen = {
+      ...seen,
+      pods: joined(seen.pods, pods),
+      claims: joined(seen.claims, claims),
+      budgets: joined(seen.budgets, budgets),
+    };
+  }
+}
+
+/** The names under which this look would make something, as far as is known. */
+function namesToUse(snapshot: PoolPodsSnapshot): readonly ObjectRef[] {
+  return worksOfOneLook(planOf(snapshot)).flatMap(({ effects }) =>
     effects.flatMap((effect) => (effect.kind === 'createObject' ? [effect.object] : [])),
   );
-  const namesOf = (kind: ResourceKind) =>
-    names.filter((object) => object.kind === kind).map(({ name }) => name);
-  const [pods, claims, budgets] = await Promise.all([
-    reader.podsNamed(namesOf('Pod')),
-    reader.claimsNamed(namesOf('PersistentVolumeClaim')),
-    reader.budgetsNamed(namesOf('PodDisruptionBudget')),
-  ]);
-  return {
-    ...snapshot,
-    pods: joined(snapshot.pods, pods),
-    claims: joined(snapshot.claims, claims),
-    budgets: joined(snapshot.budgets, budgets),
-  };
 }
 
 /** The reads of one shard, each as the view that `decide` knows. */

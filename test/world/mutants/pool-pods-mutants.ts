@@ -190,4 +190,13 @@ export const poolPodsMutants: readonly Mutant[] = [
     breaks: 'Where claims cannot be read a look ends as if nothing were missing.',
     expected: ['X8'],
   },
+  {
+    id: 'pods-further-names-unasked',
+    file: observe,
+    find: '    if (names.length === 0) {\n',
+    replace: '    if (names.length === 0 || asked.size > 0) {\n',
+    breaks:
+      'What moves up because a name is taken is made without looking whether its name is free.',
+    expected: ['S5'],
+  },
 ];

@@ -7,7 +7,7 @@ import { observe } from '#functions/pool-pods/observe.ts';
 import { aClaim, aPod, nameOfPod } from '#test/builders/pod.ts';
 import { aShard } from '#test/builders/shard.ts';
 import { Run } from './a-run.ts';
-import { now } from './a-snapshot.ts';
+import { now, writesOf } from './a-snapshot.ts';
 
 const signal = new AbortController().signal;
 
@@ -159,6 +159,22 @@ describe('where something is missing', () => {
 
     expect(decision).toMatchObject({ outcome: 'blocked', reason: 'NameTaken' });
     expect(run.indices).toEqual([]);
+  });
+
+  test('names that others have make room for further ones, which are asked for as well (S5)', async () => {
+    const run = new Run(aShard().withPool(8));
+    for (const index of [0, 1, 2, 3]) {
+      run.kube.put('PersistentVolumeClaim', aClaim(run.shard, index).withLabels({}).build());
+    }
+
+    const decision = decide(await look(run), now);
+
+    const asked = run.kube.calls.filter((call) => call === 'get PersistentVolumeClaim').length;
+    const foreign = 4;
+    expect(writesOf(decision).filter((write) => write.startsWith('create Pers'))).toHaveLength(
+      asked - foreign,
+    );
+    expect(asked).toBeGreaterThan(foreign);
   });
 
   test('a budget of the right name without our labels is found and not touched', async () => {
