@@ -1,4 +1,4 @@
-import { forceDrain, reconcileRequest } from '#shared/api/annotations.ts';
+import { confirmRepository, forceDrain, reconcileRequest } from '#shared/api/annotations.ts';
 import { shardLabel } from '#shared/api/labels.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
@@ -70,6 +70,15 @@ export const routing: Routing = {
       requests: [reconcileRequest],
       members: true,
     },
+    {
+      step: 'backup-config',
+      target: 'Database',
+      records: [],
+      conditions: [],
+      ownConditions: ['Ready', 'Reconciling', 'Stalled', 'BackupConfigured'],
+      requests: [confirmRepository, reconcileRequest],
+      members: false,
+    },
   ],
   memberships: [{ kind: 'Pod', target: 'Shard', label: shardLabel }],
   references: [
@@ -85,6 +94,11 @@ export const routing: Routing = {
 /** Every kind of object that some step reconciles, each once. */
 export function targetKinds({ routes }: Routing): ResourceKind[] {
   return [...new Set(routes.map((route) => route.target))];
+}
+
+/** The steps that reconcile objects of this kind. */
+export function stepsOf(target: ResourceKind): StepName[] {
+  return routing.routes.flatMap((route) => (route.target === target ? [route.step] : []));
 }
 
 /** Every kind that has to be watched, each once. */

@@ -1,5 +1,5 @@
 import { stringify } from 'yaml';
-import { databaseRules, databaseSpecSchema } from '#shared/api/database.ts';
+import { databaseRules, databaseSpecSchema, databaseStatusSchema } from '#shared/api/database.ts';
 import type { ApiRule } from '#shared/api/fields.ts';
 import { shardRules, shardSpecSchema, shardStatusSchema } from '#shared/api/shard.ts';
 import { resourceTypes } from '#shared/kube/resources.ts';
@@ -18,7 +18,7 @@ interface PrinterColumn {
 export interface ServedKind {
   readonly kind: 'Database' | 'Shard';
   readonly shortName: string;
-  /** Of the whole object. Without a `status` in it there is no status subresource. */
+  /** Of the whole object. */
   readonly schema: Schema;
   readonly columns: readonly PrinterColumn[];
 }
@@ -37,7 +37,10 @@ export const servedKinds: readonly ServedKind[] = [
     shortName: 'mdb',
     schema: objectSchema(
       'A database: where its data plane is, and what all its shards share.',
-      { spec: structuralSchema(databaseSpecSchema) },
+      {
+        spec: structuralSchema(databaseSpecSchema),
+        status: structuralSchema(databaseStatusSchema),
+      },
       databaseRules,
     ),
     columns: [
@@ -53,6 +56,18 @@ export const servedKinds: readonly ServedKind[] = [
         type: 'string',
         jsonPath: '.spec.dataPlane.kind',
         description: 'What it runs on.',
+      },
+      {
+        name: 'Ready',
+        type: 'string',
+        jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+        description: 'Whether all that is wanted for it is there.',
+      },
+      {
+        name: 'Repository',
+        type: 'string',
+        jsonPath: '.status.conditions[?(@.type=="BackupConfigured")].reason',
+        description: 'How it stands with the place for its backups.',
       },
       age,
       {
@@ -146,7 +161,7 @@ function definitionOf({ kind, shortName, schema, columns }: ServedKind): object 
           name: version,
           served: true,
           storage: true,
-          ...(schema.properties?.['status'] === undefined ? {} : { subresources: { status: {} } }),
+          subresources: { status: {} },
           additionalPrinterColumns: columns,
           schema: { openAPIV3Schema: schema },
         },

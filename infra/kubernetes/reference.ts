@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { routing } from '#events/routes.ts';
+import { routing, targetKinds } from '#events/routes.ts';
 import {
+  confirmRepository,
   drainMirror,
   drainRequest,
   forceDrain,
@@ -11,19 +12,30 @@ import {
   templateHash,
 } from '#shared/api/annotations.ts';
 import { cellLabel, indexLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
-import { resourceTypes } from '#shared/kube/resources.ts';
+import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import { type ServedKind, servedKinds } from './crd.ts';
 import { type Schema, rulesOf } from './structural-schema.ts';
 
-/** What each condition of a Shard says when it is `True`. Who writes it stands in the routes. */
-const conditionMeanings: Readonly<Record<string, string>> = {
-  Ready: 'Every member that is wanted is there and ready.',
-  Reconciling: 'Members come or go.',
-  Stalled:
-    'Nothing goes on until a person or a repair elsewhere comes; the message says what is needed.',
-  PodsUpToDate: 'Claims, pods, Service and disruption budgets are as the spec says.',
-  Drained:
-    'Nobody is leaving. `False` says who is, or what that waits for; `Unknown`, that it cannot be told.',
+const nothingGoesOn =
+  'Nothing goes on until a person or a repair elsewhere comes; the message says what is needed.';
+
+/** What each condition says when it is `True`, by the kind that has it. Who writes it stands in the routes. */
+const conditionMeanings: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  Database: {
+    Ready: 'Backups go where the spec says, or the spec says nothing about them.',
+    Reconciling: 'The repository is being taken into use.',
+    Stalled: nothingGoesOn,
+    BackupConfigured:
+      'The repository is in order and this Database’s, and the data plane was told. `False` says what is missing; `Unknown`, that it cannot be told.',
+  },
+  Shard: {
+    Ready: 'Every member that is wanted is there and ready.',
+    Reconciling: 'Members come or go.',
+    Stalled: nothingGoesOn,
+    PodsUpToDate: 'Claims, pods, Service and disruption budgets are as the spec says.',
+    Drained:
+      'Nobody is leaving. `False` says who is, or what that waits for; `Unknown`, that it cannot be told.',
+  },
 };
 
 const annotations: readonly (readonly [key: string, on: string, by: string, meaning: string])[] = [
@@ -39,10 +51,16 @@ const annotations: readonly (readonly [key: string, on: string, by: string, mean
     'people',
     'The uid of the pod whose drain may go past its unmet gate, also after the pod is gone.',
   ],
+  [
+    confirmRepository,
+    'Database',
+    'people',
+    'The hash of the repository that backups may move to, away from where they are. The condition that asks for it prints it.',
+  ],
   [reconcileRequest, 'Shard, Database', 'people', 'A new value wakes every step once.'],
   [
     `${recordPrefix}<step>`,
-    'Shard',
+    'Shard, Database',
     'the step',
     'Its record: what it has begun, and when it looks again. Not for editing; `millrace reset` clears it.',
   ],
@@ -85,8 +103,10 @@ function referencePage(): string {
     '# API reference',
     'Durations are written as in Go (`5m`, `1h30m`), sizes as Kubernetes quantities, times as RFC 3339.',
     ...servedKinds.flatMap(kindSection),
-    '## Conditions of a Shard',
-    table(['type', 'written by', 'when `True`'], conditionRows()),
+    ...targetKinds(routing).flatMap((kind) => [
+      `## Conditions of a ${kind}`,
+      table(['type', 'written by', 'when `True`'], conditionRows(kind)),
+    ]),
     '## Annotations',
     table(
       ['key', 'on', 'written by', 'meaning'],
@@ -102,16 +122,18 @@ function referencePage(): string {
 }
 
 /** A condition that a step writes and this page does not explain is an error. */
-function conditionRows(): string[][] {
-  return routing.routes.flatMap(({ step, ownConditions }) =>
-    ownConditions.map((type) => {
-      const meaning = conditionMeanings[type];
-      if (meaning === undefined) {
-        throw new Error(`the reference does not say what the condition ${type} of ${step} means`);
-      }
-      return [code(type), step, meaning];
-    }),
-  );
+function conditionRows(kind: ResourceKind): string[][] {
+  return routing.routes
+    .filter(({ target }) => target === kind)
+    .flatMap(({ step, ownConditions }) =>
+      ownConditions.map((type) => {
+        const meaning = conditionMeanings[kind]?.[type];
+        if (meaning === undefined) {
+          throw new Error(`the reference does not say what ${type} of ${kind} means`);
+        }
+        return [code(type), step, meaning];
+      }),
+    );
 }
 
 function kindSection({ kind, shortName, schema, columns }: ServedKind): string[] {

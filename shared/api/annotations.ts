@@ -15,6 +15,9 @@ export const drainRequest = 'millrace.dev/drain';
 /** On a Shard, by people: the uid of the pod whose drain may go past its unmet gate. */
 export const forceDrain = 'millrace.dev/force-drain';
 
+/** On a Database, by people: the hash of the repository that backups may move to, away from where they are. */
+export const confirmRepository = 'millrace.dev/confirm-repository';
+
 /** On any target, by people: a new token wakes every step once. */
 export const reconcileRequest = 'millrace.dev/reconcile';
 

@@ -1,11 +1,18 @@
 import * as z from 'zod';
-import { type ApiRule, immutable, label, objectName, text, withRules } from './fields.ts';
+import { conditionSchema } from './condition.ts';
+import {
+  type ApiRule,
+  immutable,
+  isSecretName,
+  label,
+  listMap,
+  objectName,
+  text,
+  withRules,
+} from './fields.ts';
 import type { ObjectMetadata } from './metadata.ts';
+import { repositorySchema } from './repository.ts';
 
-const isSecretName: ApiRule = {
-  rule: "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
-  message: 'give the name of a Secret in this namespace',
-};
 const isEndpoint: ApiRule = {
   rule: "isURL(self) && self.matches('^https?://([-A-Za-z0-9.]+|[[][0-9A-Fa-f:]+[]]):[0-9]+$')",
   message:
@@ -123,6 +130,10 @@ export const databaseSpecSchema = z
         admin: adminSchema,
       })
       .meta({ description: 'The running system that the steps read and ask.' }),
+    backup: z.object({ repository: repositorySchema }).optional().meta({
+      description:
+        'How it is backed up. Without it Millrace leaves alone what the data plane was told by others.',
+    }),
   })
   .meta({
     description: 'What the shards of one database share.',
@@ -131,12 +142,45 @@ export const databaseSpecSchema = z
 
 type DatabaseSpec = z.output<typeof databaseSpecSchema>;
 
+/** The status of a Database, which backup-config writes. */
+export const databaseStatusSchema = z
+  .object({
+    observedGeneration: z.int().min(0).optional().meta({
+      description: 'The `metadata.generation` that backup-config last looked at.',
+      format: 'int64',
+    }),
+    conditions: z
+      .array(conditionSchema)
+      .optional()
+      .meta({ description: 'Each type is written by one step.', ...listMap('type') }),
+    repository: z
+      .object({
+        hash: z.string().meta({
+          description: 'Names the place, as `millrace.dev/confirm-repository` does.',
+        }),
+        owner: z.string().optional().meta({
+          description:
+            'Whose it is by the object in it, `<cluster>/<namespace>/<name>`. Only of a bucket.',
+        }),
+        checkedAt: z.string().meta({
+          description: 'When a look first found it as it is, under this spec.',
+          format: 'date-time',
+        }),
+      })
+      .optional()
+      .meta({ description: 'The last repository that was found in order and is in use.' }),
+  })
+  .meta({ description: 'What the steps found.' });
+
+export type DatabaseStatus = z.output<typeof databaseStatusSchema>;
+
 /** A Database as the API server returns it: every default is there. */
 export interface Database {
   readonly apiVersion: 'millrace.dev/v1alpha1';
   readonly kind: 'Database';
   readonly metadata: ObjectMetadata;
   readonly spec: DatabaseSpec;
+  readonly status?: DatabaseStatus;
 }
 
 /** Rules over the whole object. */

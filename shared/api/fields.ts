@@ -26,6 +26,12 @@ export function text(maxLength: number, meaning: string, ...rules: readonly ApiR
     .meta({ description: meaning, ...withRules(...rules) });
 }
 
+/** The name of a Secret, in the namespace of the object that names it. */
+export const isSecretName: ApiRule = {
+  rule: "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+  message: 'give the name of a Secret in this namespace',
+};
+
 /** Says that a list is merged item by item, told apart by these keys, when several managers apply it. */
 export function listMap(...keys: readonly string[]) {
   return { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys };

@@ -6,6 +6,7 @@ import { drainCauses } from './drain-record.ts';
 import { durationPattern, maxDurationLength } from './duration.ts';
 import { type ApiRule, immutable, label, listMap, objectName, text, withRules } from './fields.ts';
 import type { ObjectMetadata } from './metadata.ts';
+import { storageOf } from './storage.ts';
 
 export type { Condition };
 
@@ -46,14 +47,6 @@ const storageForPods: ApiRule = {
   message:
     'give storage with podTemplate, at least its size: it is for the claim that each pod mounts as data',
 };
-const isSize: ApiRule = {
-  rule: "isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",
-  message: 'give the size as a quantity above zero, for example 10Gi',
-};
-const isClassName: ApiRule = {
-  rule: "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
-  message: 'give the name of a StorageClass, or leave className out for the default one',
-};
 const ownLabelsAreOurs: ApiRule = {
   rule: "self.all(key, !key.startsWith('millrace.dev/'))",
   message: 'leave labels of millrace.dev/ out: Millrace sets them, and finds its pods by them',
@@ -91,33 +84,10 @@ const isDeadline: ApiRule = {
     'give deadline as a duration of at least 10s, for example 5m or 1h30m: two looks that are 5s apart must fit in',
 };
 
-const storageSchema = z
-  .object({
-    size: text(32, 'Size of each claim, a Kubernetes quantity.', isSize),
-    className: text(
-      253,
-      "StorageClass of the claims; the cluster's default one when not given.",
-      isClassName,
-    ).optional(),
-    accessModes: z
-      .array(z.enum(['ReadWriteOnce', 'ReadWriteOncePod', 'ReadWriteMany']))
-      .min(1)
-      .max(3)
-      .default(['ReadWriteOnce'])
-      .meta({
-        description: 'Access modes of the claims.',
-        'x-kubernetes-list-type': 'atomic',
-      }),
-  })
-  .meta({
-    description: 'The data claim of each member. Needed with `podTemplate`, unused without it.',
-    ...withRules(
-      immutable(
-        'storage',
-        'claims are not resized yet; add another pool with the storage you want',
-      ),
-    ),
-  });
+const storageSchema = storageOf(
+  'The data claim of each member. Needed with `podTemplate`, unused without it.',
+  immutable('storage', 'claims are not resized yet; add another pool with the storage you want'),
+);
 
 const podMetadataSchema = z
   .object({

@@ -1,5 +1,6 @@
 import type { ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
+import type { DatabaseChange } from '#shared/topology/topology.ts';
 import type { StepRecord } from './record.ts';
 import type { Instant } from './instant.ts';
 
@@ -36,6 +37,9 @@ export interface IntentGuard {
   readonly sendBy: Instant;
 }
 
+/** What must be true of an object in a bucket: that there is none, or that it is the version that was read. */
+export type ObjectGuard = { readonly ifNoneMatch: '*' } | { readonly ifMatch: string };
+
 interface EffectByKind {
   /** Writes this step's record (`null` clears it). */
   advance: { readonly record: StepRecord | null; readonly guard: AdvanceGuard };
@@ -66,13 +70,27 @@ interface EffectByKind {
   /** A compare-and-swap in the topology store. */
   topologyTxn: {
     readonly database: DatabaseRef;
-    /** `retirePooler`: write into a pooler's record what its own graceful stop would have written. */
-    readonly operation: {
-      readonly kind: 'retirePooler';
-      readonly cell: string;
-      readonly key: string;
-    };
+    readonly operation:
+      /** Write into a pooler's record what its own graceful stop would have written. */
+      | { readonly kind: 'retirePooler'; readonly cell: string; readonly key: string }
+      /**
+       * Write where backups are kept into the record of the database of this name. Where nothing of it changes its
+       * revision moves all the same, which ends every write that compares an earlier one.
+       */
+      | {
+          readonly kind: 'rewriteDatabase';
+          readonly name: string;
+          readonly change: DatabaseChange;
+        };
     readonly guard: { readonly modRevision: string; readonly recordKey: string };
+  };
+  /** Writes one object below the prefix of a database's repository, as a whole. */
+  putRepositoryObject: {
+    readonly database: DatabaseRef;
+    /** Its name below the prefix. */
+    readonly key: string;
+    readonly text: string;
+    readonly guard: ObjectGuard;
   };
   switchPrimary: {
     readonly database: DatabaseRef;
@@ -91,6 +109,8 @@ export interface DatabaseRef {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
+  /** Where the decision follows from the Database's own spec: the `metadata.generation` that it was made for. */
+  readonly generation?: number;
 }
 
 export type EffectKind = keyof EffectByKind;
@@ -128,7 +148,7 @@ export type Permission =
       readonly kind: ResourceKind;
       readonly verbs: readonly KubernetesVerb[];
     }
-  | { readonly api: 'topology' | 'admin'; readonly what: string };
+  | { readonly api: 'topology' | 'admin' | 'repository'; readonly what: string };
 
 export type KubernetesVerb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'delete';
 

@@ -9,6 +9,7 @@ import {
   type ResourceKind,
   apiVersionOf,
 } from '#shared/kube/resources.ts';
+import type { RepositoryWriter } from '#shared/repository/repository.ts';
 import type { TopologyWriter } from '#shared/topology/topology.ts';
 import type { Decision } from './decision.ts';
 import { type DatabaseRef, type Effect, type EffectKind, isDestructive } from './effect.ts';
@@ -23,6 +24,7 @@ export interface Writers {
   readonly kube: KubeWriter & Pick<KubeReader, 'get'>;
   topology(database: DatabaseRef, signal: AbortSignal): Promise<TopologyWriter>;
   admin(database: DatabaseRef, signal: AbortSignal): Promise<AdminWriter>;
+  repository(database: DatabaseRef, signal: AbortSignal): Promise<RepositoryWriter>;
 }
 
 /** The invocation an execution runs in. */
@@ -48,6 +50,7 @@ const budgetMs: { readonly [K in EffectKind]: number } = {
   emitEvent: 2_000,
   deleteObject: 3_000,
   topologyTxn: 8_000,
+  putRepositoryObject: 8_000,
   switchPrimary: 10_000,
 };
 
@@ -202,8 +205,10 @@ function refuseUnauthorised(effect: Effect, record: string | null): void {
 }
 
 function refuseEmptyGuard(effect: Effect & { readonly guard: object }): void {
+  const parts = Object.values(effect.guard);
   if (
-    Object.values(effect.guard).some((part) => part === '' || part === undefined || part === null)
+    parts.length === 0 ||
+    parts.some((part) => part === '' || part === undefined || part === null)
   ) {
     throw new RefusedEffect(`${effect.kind} has an empty guard`);
   }
@@ -283,7 +288,14 @@ async function perform(
       return writers.kube.delete(effect.object, effect.guard, signal);
     case 'topologyTxn': {
       const topology = await writers.topology(effect.database, signal);
-      return topology.retire(effect.operation, effect.guard.modRevision, signal);
+      const { operation, guard } = effect;
+      return operation.kind === 'retirePooler'
+        ? topology.retire(operation, guard.modRevision, signal)
+        : topology.rewriteDatabase(operation.name, operation.change, guard.modRevision, signal);
+    }
+    case 'putRepositoryObject': {
+      const repository = await writers.repository(effect.database, signal);
+      return repository.put(effect.key, effect.text, effect.guard, signal);
     }
     case 'switchPrimary':
       return switchPrimary(effect, writers, invocation);

@@ -10,6 +10,7 @@ import type { KubeReader } from '#shared/kube/kube.ts';
 import { connectSqsReceiver } from '#shared/queue/sqs-receiver.ts';
 import { apiServerSchema, connectApiServer } from './api-server.ts';
 import { dataPlanes } from './data-plane.ts';
+import { repositories } from './repository.ts';
 
 /** Connects everything a handler talks to. Nothing is sent before the first read. */
 export const connectOutside: Connect = async (environment, stepName) => {
@@ -22,7 +23,7 @@ export const connectOutside: Connect = async (environment, stepName) => {
       ? {}
       : { endpoint: config.MILLRACE_QUEUE_ENDPOINT }),
   });
-  return outsideOver(connection, async (receiptHandle, seconds) => {
+  return outsideOver(connection, config.MILLRACE_CLUSTER_ID, async (receiptHandle, seconds) => {
     if (config.MILLRACE_QUEUE_URL === undefined) {
       throw new Error('MILLRACE_QUEUE_URL is not set, so the queue’s own visibility applies');
     }
@@ -33,25 +34,37 @@ export const connectOutside: Connect = async (environment, stepName) => {
 /** Everything a handler talks to, by one connection to the API server; data planes are reached as their Database says. */
 export function outsideOver(
   connection: KubeConnection,
+  clusterId: string,
   changeVisibility: Outside['changeVisibility'],
   clock: Clock = wallClock,
 ): Outside {
   const kube = kubeClient(connection);
   const planes = dataPlanes(kube, connection, clock);
+  const buckets = repositories(kube);
   return {
     kube,
-    ports: { kube, topology: planes.topologyReader, admin: planes.adminReader },
+    ports: {
+      clusterId,
+      kube,
+      topology: planes.topologyReader,
+      admin: planes.adminReader,
+      repository: buckets.reader,
+    },
     writers: {
       kube,
       topology: async (ref, signal) =>
         planes.topology(await sameDatabase(kube, ref, signal), signal),
       admin: async (ref, signal) => planes.admin(await sameDatabase(kube, ref, signal)),
+      repository: async (ref, signal) => buckets.writer(await sameDatabase(kube, ref, signal)),
     },
     changeVisibility,
   };
 }
 
-/** A write goes to the data plane of the very Database object that the decision read. */
+/**
+ * A write goes to the data plane of the very Database object that the decision read; where the decision follows from its
+ * spec, while that spec is still the same.
+ */
 async function sameDatabase(
   kube: KubeReader,
   ref: DatabaseRef,
@@ -61,7 +74,11 @@ async function sameDatabase(
     { kind: 'Database', namespace: ref.namespace, name: ref.name },
     signal,
   );
-  if (read.kind !== 'present' || read.value.metadata.uid !== ref.uid) {
+  const isSame =
+    read.kind === 'present' &&
+    read.value.metadata.uid === ref.uid &&
+    (ref.generation === undefined || read.value.metadata.generation === ref.generation);
+  if (!isSame) {
     throw new RetryableError(
       'DatabaseMoved',
       `the Database ${ref.name} is not the one the decision was made for`,

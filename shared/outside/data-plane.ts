@@ -59,6 +59,13 @@ export function dataPlanes(kube: KubeReader, connection: KubeConnection, clock: 
           return unknown(describeError(error));
         }
       },
+      async database(name, signal) {
+        try {
+          return await (await topology(database, signal)).database(name, signal);
+        } catch (error) {
+          return unknown(describeError(error));
+        }
+      },
     };
   }
 

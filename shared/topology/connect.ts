@@ -2,7 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import pLimit from 'p-limit';
 import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
-import { type Read, present, unknown } from '#shared/kernel/read.ts';
+import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
 import type { TopologyAccess, TopologySpec } from './access.ts';
 import {
@@ -14,26 +14,35 @@ import {
   readPrefix,
   within,
 } from './etcd-store.ts';
+import { decodeDatabase, rewriteDatabase } from './database-record.ts';
 import { decodePooler, retirePooler } from './pooler-record.ts';
 import { CellSchema } from './proto/clustermetadata_pb.ts';
 import { type Stores, storesOf } from './stores.ts';
-import type { PoolerListing, PoolerRecord, ShardKey, Topology } from './topology.ts';
+import type {
+  DatabaseChange,
+  DatabaseRecord,
+  PoolerListing,
+  PoolerRecord,
+  ShardKey,
+  Topology,
+} from './topology.ts';
 
 /** How long one read of the topology may take by default, in milliseconds, over all its requests. */
 const defaultTimeoutMs = 5_000;
 
-/** The parts of a retirement, in milliseconds: together less than the 8 s that the executor reserves for it. */
-const retireReadMs = 3_000;
-const retireSwapMs = 3_000;
-const retireLookMs = 1_500;
+/** The parts of a write, in milliseconds: together less than the 8 s that the executor reserves for it. */
+const writeReadMs = 3_000;
+const writeSwapMs = 3_000;
+const writeLookMs = 1_500;
 
 /** Cells and their stores that are read at the same time. */
 const concurrency = 8;
 
-const cellName = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+/** Cells and databases: what may become part of a key. */
+const recordName = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 const rootPath = /^\/?[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/;
 
-/** The limits of a part of a retirement, counted from when it begins. */
+/** The limits of a part of a write, counted from when it begins. */
 type Limit = (timeoutMs: number) => RequestLimits;
 
 /** Where one cell's records are. */
@@ -84,6 +93,24 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
       : swap(store, { key: pooler.key, value: next.value, modRevision }, limit);
   }
 
+  async function rewrite(
+    name: string,
+    change: DatabaseChange,
+    modRevision: string,
+    signal?: AbortSignal,
+  ): Promise<WriteResult> {
+    const limit: Limit = (timeoutMs) => within(timeoutMs, signal, clock);
+    const { store, key, found } = await readDatabaseForWrite(stores, globalRoot, name, limit);
+    if (found === undefined || found.modRevision !== modRevision) {
+      return lostRace(key, found);
+    }
+    const next = rewriteDatabase(found.value, name, change);
+    if (next.kind === 'undecodable') {
+      throw new TerminalError('DatabaseRecordUndecodable', `${key}: ${next.why}`);
+    }
+    return swap(store, { key, value: next.value, modRevision }, limit);
+  }
+
   return {
     async poolers(shard, cells, signal) {
       const limits = within(timeoutMs, signal, clock);
@@ -93,11 +120,67 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
         return unknownOf(error);
       }
     },
+    async database(name, signal) {
+      const limits = within(timeoutMs, signal, clock);
+      try {
+        return await readDatabase(await stores.global(), globalRoot, name, limits);
+      } catch (error) {
+        return unknown(describeError(error));
+      }
+    },
     retire,
+    rewriteDatabase: rewrite,
     async close() {
       await stores.close();
     },
   };
+}
+
+/** @throws Error where the root or the name could lead to another key */
+function databaseKey(globalRoot: string, name: string): string {
+  refuseRoot(globalRoot);
+  if (!recordName.test(name)) {
+    throw new Error('that is no valid name of a database');
+  }
+  return `${globalRoot}/databases/${name}/Database`;
+}
+
+function refuseRoot(globalRoot: string): void {
+  if (!rootPath.test(globalRoot)) {
+    throw new Error('the global root is not a path of names');
+  }
+}
+
+async function readDatabase(
+  store: EtcdStore,
+  globalRoot: string,
+  name: string,
+  limits: RequestLimits,
+): Promise<Read<DatabaseRecord>> {
+  const key = databaseKey(globalRoot, name);
+  const found = await readKey(store, key, limits);
+  if (found === undefined) {
+    return absent;
+  }
+  const decoded = decodeDatabase(found.value, name);
+  return decoded.kind === 'decoded'
+    ? present({ modRevision: found.modRevision, ...decoded.record })
+    : unknown(`the record ${key} cannot be decoded: ${decoded.why}`);
+}
+
+async function readDatabaseForWrite(
+  stores: Stores,
+  globalRoot: string,
+  name: string,
+  limit: Limit,
+): Promise<{ store: EtcdStore; key: string; found: StoredValue | undefined }> {
+  try {
+    const key = databaseKey(globalRoot, name);
+    const store = await stores.global();
+    return { store, key, found: await readKey(store, key, limit(writeReadMs)) };
+  } catch (error) {
+    throw notWritten(error);
+  }
 }
 
 async function listPoolers(
@@ -144,12 +227,10 @@ async function locate(
   limits: RequestLimits,
 ): Promise<CellLocation> {
   try {
-    if (!cellName.test(cell)) {
+    if (!recordName.test(cell)) {
       throw new Error('that is no valid name of a cell');
     }
-    if (!rootPath.test(globalRoot)) {
-      throw new Error('the global root is not a path of names');
-    }
+    refuseRoot(globalRoot);
     const found = await readKey(await stores.global(), `${globalRoot}/cells/${cell}/Cell`, limits);
     if (found === undefined) {
       throw new Error('the topology has no Cell record of that name');
@@ -245,7 +326,7 @@ async function readForWrite(
   pooler: { readonly cell: string; readonly key: string },
   limit: Limit,
 ): Promise<{ store: EtcdStore; found: StoredValue | undefined }> {
-  const limits = limit(retireReadMs);
+  const limits = limit(writeReadMs);
   try {
     const { store, root } = await locate(stores, globalRoot, pooler.cell, limits);
     if (!isPoolerKey(root, pooler.key)) {
@@ -274,8 +355,8 @@ function notWritten(error: unknown): RetryableError {
 }
 
 /**
- * The compare-and-swap. When its answer is lost, or says that the key moved, what the key holds now decides: our own
- * bytes were written by us whatever the answer was, and an unmoved key was not written yet.
+ * The compare-and-swap. When its answer is lost, or says that the key moved, what the key holds now decides: an unmoved
+ * key was not written yet, and our own bytes under another revision were written by us whatever the answer was.
  */
 async function swap(
   store: EtcdStore,
@@ -284,7 +365,7 @@ async function swap(
 ): Promise<WriteResult> {
   let failure: unknown;
   try {
-    const answer = await store.swap(write, limit(retireSwapMs));
+    const answer = await store.swap(write, limit(writeSwapMs));
     if (answer.kind === 'swapped') {
       return { kind: 'written', resourceVersion: answer.modRevision };
     }
@@ -296,19 +377,19 @@ async function swap(
   }
   let now: StoredValue | undefined;
   try {
-    now = await readKey(store, write.key, limit(retireLookMs));
+    now = await readKey(store, write.key, limit(writeLookMs));
   } catch (error) {
     throw new RetryableError('TopologyOutcomeUnknown', `${write.key}: ${describeError(error)}`, {
       cause: failure ?? error,
     });
   }
-  if (now !== undefined && Buffer.from(write.value).equals(now.value)) {
-    return { kind: 'written', resourceVersion: now.modRevision };
-  }
   if (now?.modRevision === write.modRevision) {
     throw new RetryableError('TopologyUnreachable', `${write.key}: ${describeError(failure)}`, {
       cause: failure,
     });
+  }
+  if (now !== undefined && Buffer.from(write.value).equals(now.value)) {
+    return { kind: 'written', resourceVersion: now.modRevision };
   }
   return lostRace(write.key, now);
 }

@@ -1,3 +1,4 @@
+import type { RepositoryPlace } from '#shared/api/repository.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
 
@@ -51,6 +52,22 @@ export interface PoolerListing {
   readonly undecodable: readonly { readonly key: string; readonly why: string }[];
 }
 
+/** What a database's own record in the global store says, as far as Millrace cares. */
+export interface DatabaseRecord {
+  /** etcd's mod revision, the token of a compare-and-swap; a decimal string (int64). */
+  readonly modRevision: string;
+  /** Where the data plane keeps backups; `null` where it was not told yet. */
+  readonly place: RepositoryPlace | null;
+  /** Whether the data plane starts no repository that is not encrypted. */
+  readonly mustEncrypt: boolean;
+}
+
+/** What is to be written into a database's record; `null` leaves a part as it is. */
+export interface DatabaseChange {
+  readonly place: RepositoryPlace | null;
+  readonly mustEncrypt: boolean | null;
+}
+
 export interface TopologyReader {
   /** The shard's pooler records in the given cells; `unknown` as soon as one cell cannot be read completely. */
   poolers(
@@ -58,6 +75,8 @@ export interface TopologyReader {
     cells: readonly string[],
     signal?: AbortSignal,
   ): Promise<Read<PoolerListing>>;
+  /** The record of the database of this name in the data plane; `absent` where none was registered yet. */
+  database(name: string, signal?: AbortSignal): Promise<Read<DatabaseRecord>>;
 }
 
 export interface TopologyWriter {
@@ -67,6 +86,17 @@ export interface TopologyWriter {
    */
   retire(
     pooler: { readonly cell: string; readonly key: string },
+    modRevision: string,
+    signal?: AbortSignal,
+  ): Promise<WriteResult>;
+  /**
+   * Writes where backups are kept into a database's record, every other field and every unknown one kept, only while its
+   * mod revision is still the one given. It writes also where nothing changes: then only the revision moves, and no
+   * write that compares an earlier one succeeds any more.
+   */
+  rewriteDatabase(
+    name: string,
+    change: DatabaseChange,
     modRevision: string,
     signal?: AbortSignal,
   ): Promise<WriteResult>;

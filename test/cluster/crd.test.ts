@@ -42,6 +42,24 @@ function withAdmin(admin: Json): Json {
   return aDatabase({ dataPlane: { topology: { endpoints: [endpoint] }, admin } });
 }
 
+function withRepository(repository: Json): Json {
+  return aDatabase({ backup: { repository } });
+}
+
+function withBucket(change: Json = {}): Json {
+  return withRepository({
+    type: 's3',
+    s3: { bucket: 'backups', region: 'eu-west-1', ...change },
+  });
+}
+
+function withFilesystem(change: Json = {}): Json {
+  return withRepository({
+    type: 'filesystem',
+    filesystem: { path: '/backups', storage: { size: '10Gi' }, ...change },
+  });
+}
+
 const container = { name: 'multipooler', image: 'multipooler:1' };
 
 function aPool(change: Json = {}): Json {
@@ -186,6 +204,117 @@ const databaseCases: readonly Case[] = [
       withTopology({ service, globalRoot: '/multigres/global/' }),
       withTopology({ service, globalRoot: 'multigres' }),
     ],
+  },
+  {
+    rule: 'Database spec.backup.repository',
+    says: 'give s3',
+    admitted: [withBucket()],
+    refused: [withRepository({ type: 's3' })],
+  },
+  {
+    rule: 'Database spec.backup.repository',
+    says: 'give filesystem',
+    admitted: [withFilesystem()],
+    refused: [
+      withRepository({ type: 'filesystem' }),
+      withRepository({
+        type: 's3',
+        s3: { bucket: 'backups', region: 'eu-west-1' },
+        filesystem: { path: '/backups', storage: { size: '1Gi' } },
+      }),
+    ],
+  },
+  {
+    rule: 'Database spec.backup.repository.s3',
+    says: 'give credentialsSecret or',
+    admitted: [
+      withBucket({ credentialsSecret: 'keys' }),
+      withBucket({ serviceAccountName: 'pooler' }),
+    ],
+    refused: [withBucket({ credentialsSecret: 'keys', serviceAccountName: 'pooler' })],
+  },
+  {
+    rule: 'Database spec.backup.repository.s3.bucket',
+    says: 'give the name of a bucket',
+    admitted: [withBucket({ bucket: 'orders.eu-1' }), withBucket({ bucket: 'a'.repeat(63) })],
+    refused: [
+      withBucket({ bucket: 'ab' }),
+      withBucket({ bucket: 'Backups' }),
+      withBucket({ bucket: 'a..b' }),
+      withBucket({ bucket: '10.0.0.1' }),
+      withBucket({ bucket: 'backups/orders' }),
+      withBucket({ bucket: '-backups' }),
+    ],
+  },
+  {
+    rule: 'Database spec.backup.repository.s3.region',
+    says: 'give the region',
+    admitted: [withBucket({ region: 'us-gov-west-1' })],
+    refused: [withBucket({ region: 'eu-west-1.evil.example' }), withBucket({ region: '-' })],
+  },
+  {
+    rule: 'Database spec.backup.repository.s3.endpoint',
+    says: 'write the endpoint as',
+    admitted: [
+      withBucket({ endpoint: 'https://minio.db.svc:9000' }),
+      withBucket({ endpoint: 'https://s3.example.com' }),
+      withBucket({ endpoint: 'http://[fd00::1]:9000' }),
+    ],
+    refused: [
+      withBucket({ endpoint: 'minio:9000' }),
+      withBucket({ endpoint: 'https://key:secret@minio:9000' }),
+      withBucket({ endpoint: 'https://minio:9000/' }),
+      withBucket({ endpoint: 'https://minio:9000/?x=1' }),
+      withBucket({ endpoint: 'ftp://minio:9000' }),
+    ],
+  },
+  {
+    rule: 'Database spec.backup.repository.s3.keyPrefix',
+    says: 'write keyPrefix as a path',
+    admitted: [withBucket({ keyPrefix: 'backups/orders_1.eu' }), withBucket({ keyPrefix: '...' })],
+    refused: [
+      withBucket({ keyPrefix: '/backups' }),
+      withBucket({ keyPrefix: 'backups/' }),
+      withBucket({ keyPrefix: 'a//b' }),
+      withBucket({ keyPrefix: 'a/../b' }),
+      withBucket({ keyPrefix: '.' }),
+      withBucket({ keyPrefix: 'a b' }),
+    ],
+  },
+  {
+    rule: 'Database spec.backup.repository.s3.credentialsSecret',
+    says: 'give the name of a Secret',
+    admitted: [withBucket({ credentialsSecret: 'backup.keys' })],
+    refused: [withBucket({ credentialsSecret: 'AKIA' })],
+  },
+  {
+    rule: 'Database spec.backup.repository.s3.serviceAccountName',
+    says: 'give the name of a ServiceAccount',
+    admitted: [withBucket({ serviceAccountName: 'pooler' })],
+    refused: [withBucket({ serviceAccountName: 'arn:aws:iam::1:role/pooler' })],
+  },
+  {
+    rule: 'Database spec.backup.repository.filesystem.path',
+    says: 'write path as an absolute path',
+    admitted: [withFilesystem({ path: '/srv/backups.1' })],
+    refused: [
+      withFilesystem({ path: 'backups' }),
+      withFilesystem({ path: '/backups/' }),
+      withFilesystem({ path: '/' }),
+      withFilesystem({ path: '/backups/../etc' }),
+    ],
+  },
+  {
+    rule: 'Database spec.backup.repository.filesystem.storage.size',
+    says: 'give the size as a quantity',
+    admitted: [withFilesystem({ storage: { size: '1Ti' } })],
+    refused: [withFilesystem({ storage: { size: '0' } })],
+  },
+  {
+    rule: 'Database spec.backup.repository.filesystem.storage.className',
+    says: 'give the name of a StorageClass',
+    admitted: [withFilesystem({ storage: { size: '1Gi', className: 'efs' } })],
+    refused: [withFilesystem({ storage: { size: '1Gi', className: 'EFS' } })],
   },
   {
     rule: 'Database spec.dataPlane.admin',
@@ -632,6 +761,27 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
       });
     });
 
+    test('fills in what a shared file system is mounted as, and nothing of a bucket', async () => {
+      const filesystem = await create(withFilesystem());
+      const bucket = await create(withBucket());
+
+      const repositoryOf = (answer: KubeResponse) =>
+        z
+          .object({ spec: z.object({ backup: z.object({ repository: z.unknown() }) }) })
+          .parse(answer.body).spec.backup.repository;
+      expect(repositoryOf(filesystem)).toEqual({
+        type: 'filesystem',
+        filesystem: {
+          path: '/backups',
+          storage: { size: '10Gi', accessModes: ['ReadWriteOnce'] },
+        },
+      });
+      expect(repositoryOf(bucket)).toEqual({
+        type: 's3',
+        s3: { bucket: 'backups', region: 'eu-west-1' },
+      });
+    });
+
     test('admits the largest Shard there can be', async () => {
       const volumes = longNames(64, 63).map((name) => ({ name, emptyDir: {} }));
       const containers = longNames(32, 63).map((name) => ({ ...container, name }));
@@ -731,6 +881,7 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
       .parse(answer.body);
     expect(resources.toSorted((a, b) => (a.name < b.name ? -1 : 1))).toEqual([
       { name: 'databases', shortNames: ['mdb'], categories: ['millrace'] },
+      { name: 'databases/status' },
       { name: 'shards', shortNames: ['shd'], categories: ['millrace'] },
       { name: 'shards/status' },
     ]);

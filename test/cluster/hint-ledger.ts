@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { type Hint, hintSchema, queueName } from '#events/hint.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import type { ProxiedAnswer, ProxiedRequest } from './faulty-proxy.ts';
 
 /** A hint that the real queue has taken. */
@@ -103,7 +104,7 @@ export class HintLedger {
   /** One line for each step and target whose last state it was not told of. Empty is the goal. */
   withoutHint(): readonly string[] {
     const byTarget = Map.groupBy(this.hints, ({ step, hint }) => `${step} ${hint.data.uid}`);
-    return stepNames.flatMap((step) =>
+    return shardSteps.flatMap((step) =>
       [...this.#writes].flatMap(([uid, writes]) => {
         const hints = byTarget.get(`${step} ${uid}`) ?? [];
         const isCovered = this.#removed.has(uid)

@@ -11,6 +11,7 @@ import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import { attachedShardManifest } from '#test/builders/manifest.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
@@ -196,7 +197,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
 
   /** Per step and target: no hint in its queue is as new as the last write to it. */
   function finalStatesWithoutHint(written: readonly Written[]): string[] {
-    return stepNames.flatMap((step) => {
+    return shardSteps.flatMap((step) => {
       const newest = new Map<string, bigint>();
       for (const { data } of hintsOf(step)) {
         const version = BigInt(data.resourceVersion ?? 0);
@@ -214,7 +215,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
 
     await createShards(20);
 
-    for (const step of stepNames) {
+    for (const step of shardSteps) {
       const ids = hintsOf(step).map(({ id }) => id);
       expect(ids).toHaveLength(20);
       expect(new Set(ids).size).toBe(20);
@@ -254,7 +255,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
 
     await expect.poll(() => second.metric('millrace_relay_dirty'), patience).toBe(0);
     expect(finalStatesWithoutHint([...written.values()])).toHaveLength(0);
-    const isGoneTold = stepNames.map((step) =>
+    const isGoneTold = shardSteps.map((step) =>
       hintsOf(step).some(({ type, data }) => type.endsWith('deleted') && data.uid === brief.uid),
     );
     expect(isGoneTold).toEqual([true, true]);

@@ -13,6 +13,7 @@ import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import { attachedShardManifest, databaseManifest } from '#test/builders/manifest.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
@@ -122,11 +123,11 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   }
 
   const counts = (why: string, name: string) => () =>
-    stepNames.map((step) => count(step, why, name));
+    shardSteps.map((step) => count(step, why, name));
 
   /** Targets for which a step has no hint that is at least as new as the target's last write. */
   function missing(written: Written[]): string[] {
-    return stepNames.flatMap((step) => {
+    return shardSteps.flatMap((step) => {
       const hints = hintsOf(step);
       return written
         .filter(({ uid, resourceVersion }) => {

@@ -39,6 +39,7 @@ const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
   [/^@aws-sdk\/(client-sqs|credential-provider-node)$/, /^shared\/queue\//],
   [/^aws4$/, /^shared\/queue\//],
   [/^@aws-sdk\/client-ssm$/, /^shared\/outside\//],
+  [/^@aws-sdk\/client-s3$/, /^shared\/repository\//],
   [/^@kubernetes\/client-node$/, /^shared\/kube\//],
   [/^@bufbuild\/protobuf/, /^shared\/topology\//],
 ];
@@ -118,7 +119,7 @@ const rules: readonly Rule[] = [
     isBroken: (source) =>
       source.path.startsWith('shared/kernel/') &&
       runtimeImportsOf(source).some((specifier) =>
-        /^#shared\/(outside|queue|topology|admin|kube\/http)/.test(specifier),
+        /^#shared\/(outside|queue|topology|admin|repository|kube\/http)/.test(specifier),
       ),
     violation: {
       path: 'shared/kernel/a.ts',
@@ -130,7 +131,9 @@ const rules: readonly Rule[] = [
     isBroken: (source) =>
       source.path.startsWith('events/') &&
       importsOf(source).some((specifier) =>
-        /^#(functions|infra|test)\/|^#shared\/(topology|admin|outside)\//.test(specifier),
+        /^#(functions|infra|test)\/|^#shared\/(topology|admin|repository|outside)\//.test(
+          specifier,
+        ),
       ),
     violation: {
       path: 'events/relay/a.ts',

@@ -67,8 +67,9 @@ const accessByEffect: {
   ],
   deleteObject: (kind) => [{ kind, verb: 'delete' }],
   emitEvent: () => [{ kind: 'Event', verb: 'create' }],
-  // These go to the data plane, which has permissions of its own.
+  // These go to the data plane and to buckets, which have permissions of their own.
   topologyTxn: () => [],
+  putRepositoryObject: () => [],
   switchPrimary: () => [],
 };
 

@@ -5,9 +5,9 @@ import { isFile } from './is-file.ts';
 import { type Program, type ProgramName, programs } from './program.ts';
 import type { OnProgress } from './progress.ts';
 
-/** A program of the control plane is nowhere on this machine and cannot be built. The message names all three ways. */
+/** A program is nowhere on this machine and cannot be built. The message names all three ways. */
 export class ProgramUnavailable extends Error {
-  readonly program: ProgramName;
+  readonly program: string;
 
   constructor(program: Program, findings: readonly string[]) {
     super(
@@ -32,28 +32,36 @@ type Source =
  *
  * Throws {@link ProgramUnavailable} when there is none of the three.
  */
-export async function obtainProgram(
+export function obtainProgram(
   name: ProgramName,
+  onProgress?: OnProgress,
+  settings?: BinarySettings,
+): Promise<string> {
+  return obtain(programs[name], onProgress, settings);
+}
+
+/** The same for a program that is no part of the control plane. */
+export async function obtain(
+  program: Program,
   onProgress?: OnProgress,
   settings: BinarySettings = loadBinarySettings(),
 ): Promise<string> {
-  const source = await locate(programs[name], settings);
+  const source = await locate(program, settings);
   if (source.kind === 'unavailable') {
     throw source.error;
   }
   if (source.kind === 'buildable') {
-    await buildProgram(programs[name], source.path, settings.buildEnvironment, onProgress);
+    await buildProgram(program, source.path, settings.buildEnvironment, onProgress);
   }
   return source.path;
 }
 
-/** Why the control plane cannot run on this machine, or `undefined` when it can, be it after a build. */
+/** Why these programs, by default the control plane's, cannot run here; `undefined` when they can, be it after a build. */
 export async function findMissingProgram(
   settings: BinarySettings = loadBinarySettings(),
+  needed: readonly Program[] = Object.values(programs),
 ): Promise<ProgramUnavailable | undefined> {
-  const sources = await Promise.all(
-    Object.values(programs).map((program) => locate(program, settings)),
-  );
+  const sources = await Promise.all(needed.map((program) => locate(program, settings)));
   return sources.find((source) => source.kind === 'unavailable')?.error;
 }
 

@@ -2,9 +2,9 @@ import { fileURLToPath } from 'node:url';
 
 export type ProgramName = 'etcd' | 'kube-apiserver' | 'kube-controller-manager';
 
-/** A program of the control plane and the pinned Go module it can be built from. */
+/** A program of the local run and the pinned Go module it can be built from. */
 export interface Program {
-  readonly name: ProgramName;
+  readonly name: string;
   readonly version: string;
   /** The folder with the go.mod that pins everything the build uses. */
   readonly moduleDir: string;

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AuditedRequest } from '#infra/local/control-plane/audit-log.ts';
+import { stepsOf } from '#events/routes.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
 import {
@@ -89,7 +90,7 @@ async function pour(stage: Stage): Promise<Poured> {
   ).metadata;
   const target = { clusterId, namespace, name, uid, resourceVersion };
   const poured = new Map(
-    stepNames.map((step) => [step, makeWave(step, target, wallClock())] as const),
+    stepsOf('Shard').map((step) => [step, makeWave(step, target, wallClock())] as const),
   );
   await Promise.all([...poured].map(([step, wave]) => stage.queues.send(step, mixed(wave))));
   return poured;
@@ -102,7 +103,7 @@ async function collect(
 ): Promise<{ readonly messages: number; readonly refused: number }> {
   let messages = 0;
   let refused = 0;
-  for (const step of stepNames) {
+  for (const step of stepsOf('Shard')) {
     const waves = poured.flatMap((each) => each.get(step) ?? []);
     const garbage = waves.flatMap((wave) => wave.garbage);
     const found = await stage.queues.takeDeadLetters(step);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type HintCause, makeHint } from '#events/hint.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import { parseInstant } from '#shared/kernel/instant.ts';
 import { HintLedger } from '#test/cluster/hint-ledger.ts';
 
@@ -21,10 +22,10 @@ function receiveForAll(
   ledger: HintLedger,
   ...rest: Parameters<typeof aHint> extends [StepName, ...infer R] ? R : never
 ) {
-  stepNames.forEach((step) => ledger.received(step, aHint(step, ...rest)));
+  shardSteps.forEach((step) => ledger.received(step, aHint(step, ...rest)));
 }
 
-const everyStep = stepNames.map((step) => `${step} a`);
+const everyStep = shardSteps.map((step) => `${step} a`);
 
 describe('final states without a hint', () => {
   test('are counted for each step that was not told', () => {
@@ -98,9 +99,9 @@ describe('final states without a hint', () => {
 
     expect(before).toEqual(everyStep);
     expect(ledger.withoutHint()).toEqual([]);
-    expect(ledger.falselyDeleted()).toEqual(stepNames.map((step) => `${step} orders b`));
+    expect(ledger.falselyDeleted()).toEqual(shardSteps.map((step) => `${step} orders b`));
     expect(ledger.removals()).toEqual(
-      new Set(stepNames.flatMap((step) => [`${step} a`, `${step} b`])),
+      new Set(shardSteps.flatMap((step) => [`${step} a`, `${step} b`])),
     );
   });
 });

@@ -4,6 +4,7 @@ import { routing, watchedKinds } from '#events/routes.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import { decide as decideDrain } from '#functions/drain-step/decide.ts';
 import { decide as decidePods } from '#functions/pool-pods/decide.ts';
+import { aLook } from '#test/unit/functions/backup-config/a-look.ts';
 import { aShardOf } from '#test/unit/functions/drain-step/a-drain.ts';
 import { aSnapshotOf, now } from '#test/unit/functions/pool-pods/a-snapshot.ts';
 
@@ -20,10 +21,13 @@ test('every step has exactly one route', () => {
 
 test('a step’s own conditions are those that it writes, and each has one step', () => {
   const written = {
+    'backup-config': aLook().decide(),
     'drain-step': decideDrain(aShardOf(3).build(), now),
     'pool-pods': decidePods(aSnapshotOf(3).snapshot, now),
   };
-  const declared = routing.routes.flatMap(({ ownConditions }) => ownConditions);
+  const declared = routing.routes.flatMap(({ target, ownConditions }) =>
+    ownConditions.map((type) => `${type} of ${target}`),
+  );
 
   for (const { step, ownConditions } of routing.routes) {
     expect(conditionsIn(written[step]).toSorted(), step).toEqual([...ownConditions].toSorted());

@@ -69,6 +69,25 @@ const rules: { readonly [text: string]: Rule } = {
     isUrl(self, /^https?:\/\/([-A-Za-z0-9.]+|[[][0-9A-Fa-f:]+[\]]):[0-9]+$/),
   "isURL(self) && self.matches('^https?://[^/?#@]+(/[^?#]*)?$')": (self) =>
     isUrl(self, /^https?:\/\/[^/?#@]+(\/[^?#]*)?$/),
+  "has(self.s3) == (self.type == 's3')": (self) =>
+    has(self, 's3') === (fieldOf(self, 'type') === 's3'),
+  "has(self.filesystem) == (self.type == 'filesystem')": (self) =>
+    has(self, 'filesystem') === (fieldOf(self, 'type') === 'filesystem'),
+  '!(has(self.credentialsSecret) && has(self.serviceAccountName))': (self) =>
+    !(has(self, 'credentialsSecret') && has(self, 'serviceAccountName')),
+  "isURL(self) && self.matches('^https?://([-A-Za-z0-9.]+|[[][0-9A-Fa-f:]+])(:[0-9]{1,5})?$')": (
+    self,
+  ) => isUrl(self, /^https?:\/\/([-A-Za-z0-9.]+|[[][0-9A-Fa-f:]+[\]])(:[0-9]{1,5})?$/),
+  "self.matches('^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$') && !self.contains('..') && !self.matches('^[0-9]+([.][0-9]+){3}$')":
+    (self) =>
+      typeof self === 'string' &&
+      /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(self) &&
+      !self.includes('..') &&
+      !/^[0-9]+([.][0-9]+){3}$/.test(self),
+  "self.matches('^[A-Za-z0-9!_.*()-]+(/[A-Za-z0-9!_.*()-]+)*$') && !self.matches('(^|/)[.]{1,2}(/|$)')":
+    (self) => isPathOf(self, /^[A-Za-z0-9!_.*()-]+(\/[A-Za-z0-9!_.*()-]+)*$/),
+  "self.matches('^(/[A-Za-z0-9._-]+)+$') && !self.matches('(^|/)[.]{1,2}(/|$)')": (self) =>
+    isPathOf(self, /^(\/[A-Za-z0-9._-]+)+$/),
 };
 
 const patterns = new Map<string, RegExp>();
@@ -116,6 +135,11 @@ function nameOf(value: JsonValue): string | undefined {
 
 function startsWith(value: JsonValue, start: string): boolean {
   return typeof value === 'string' && value.startsWith(start);
+}
+
+/** Of this form, and no part of it leads elsewhere. */
+function isPathOf(value: JsonValue, form: RegExp): boolean {
+  return typeof value === 'string' && form.test(value) && !/(^|\/)[.]{1,2}(\/|$)/.test(value);
 }
 
 function isUrl(value: JsonValue, pattern: RegExp): boolean {

@@ -4,6 +4,7 @@ import { Reflector, type ReflectorLimits } from '#events/relay/reflector.ts';
 import { Relay } from '#events/relay/relay.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import type { QueueSender } from '#shared/queue/queue.ts';
+import { shardRouting } from '#test/builders/shard-routing.ts';
 import { Random } from '#test/world/run/random.ts';
 import type { ObservedRelay } from './relay-oracles.ts';
 import { ProcessTimers, type VirtualClock } from './virtual-clock.ts';
@@ -125,6 +126,7 @@ export class RelayProcess implements ObservedRelay {
       timers: this.#timers,
       random: this.#random,
       isLeading: () => this.#candidate?.isLeading ?? true,
+      routing: shardRouting,
       report: () => {},
     });
   }

@@ -1,6 +1,7 @@
 import { type ReflectorLimits, reflectorLimits } from '#events/relay/reflector.ts';
 import { queueName } from '#events/hint.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import type { QueueEntry } from '#shared/queue/queue.ts';
 import { ApiServer, type Commit } from '#test/world/model/api-server.ts';
@@ -105,7 +106,7 @@ class RelayWorld implements Witness<RelayProcess> {
     commits.forEach((commit) => this.committed(commit));
     const isStreaming = this.#workload.lists === 'streamed';
     this.#api = new OutsideApi({ clock, api, witness: this, isStreaming });
-    const queues = new Map(stepNames.map((step) => [queueName(relayStage, step), new Queue()]));
+    const queues = new Map(shardSteps.map((step) => [queueName(relayStage, step), new Queue()]));
     this.#queues = new OutsideQueues({ clock, queues, witness: this });
     this.#cluster = new ClusterScript((request) => this.#api.write(request));
   }
@@ -339,7 +340,7 @@ function beginningOf({ story, before }: RelayWorkload): Beginning {
 }
 
 function stepOfQueue(queue: string): StepName {
-  const step = stepNames.find((candidate) => queueName(relayStage, candidate) === queue);
+  const step = shardSteps.find((candidate) => queueName(relayStage, candidate) === queue);
   if (step === undefined) {
     throw new Error(`a relay sends to ${queue}`);
   }

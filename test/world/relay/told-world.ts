@@ -1,4 +1,5 @@
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
 
 /** The kinds that a relay watches. */
@@ -44,7 +45,7 @@ const listeners: { readonly [annotation: string]: readonly StepName[] } = {
   'step.millrace.dev/drain-step': ['drain-step', 'pool-pods'],
   'step.millrace.dev/pool-pods': ['pool-pods'],
   'millrace.dev/force-drain': ['drain-step'],
-  'millrace.dev/reconcile': stepNames,
+  'millrace.dev/reconcile': shardSteps,
 };
 
 const shardLabel = 'millrace.dev/shard';
@@ -194,14 +195,14 @@ function stepsConcerned(
   after: ToldObject | undefined,
 ): readonly StepName[] {
   if (before === undefined || after === undefined) {
-    return stepNames;
+    return shardSteps;
   }
   const [old, now] = [before.metadata, after.metadata];
   if (old.resourceVersion === now.resourceVersion) {
     return [];
   }
   if (kind === 'Pod') {
-    return stepNames;
+    return shardSteps;
   }
   if (kind === 'Database') {
     const requests = [old, now].map(({ annotations }) => annotations?.['millrace.dev/reconcile']);
@@ -209,10 +210,10 @@ function stepsConcerned(
       old.generation === now.generation &&
       old.deletionTimestamp === now.deletionTimestamp &&
       requests[0] === requests[1];
-    return isSame ? [] : stepNames;
+    return isSame ? [] : shardSteps;
   }
   if (old.generation !== now.generation || old.deletionTimestamp !== now.deletionTimestamp) {
-    return stepNames;
+    return shardSteps;
   }
   const steps = new Set<StepName>();
   for (const [annotation, those] of Object.entries(listeners)) {

@@ -1,9 +1,10 @@
 import { type Audience, concernsOf } from '#events/relay/digest.ts';
 import { changedConcerns } from '#events/relay/known-world.ts';
 import { readObject } from '#events/relay/watched-object.ts';
-import { routing, watchedKinds } from '#events/routes.ts';
+import { watchedKinds } from '#events/routes.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
+import { shardRouting, shardSteps } from '#test/builders/shard-routing.ts';
 import { type Instant, parseInstant, plusSeconds } from '#shared/kernel/instant.ts';
 import { wakeOf } from '#shared/kernel/record.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
@@ -25,7 +26,7 @@ interface Alarm {
   readonly everySeconds: number;
 }
 
-const watched: ReadonlySet<ResourceKind> = new Set(watchedKinds(routing));
+const watched: ReadonlySet<ResourceKind> = new Set(watchedKinds(shardRouting));
 
 /** An `at` that fired and is still recorded fires again after this many seconds, as with the relay. */
 const overdueAgainSeconds = 300;
@@ -58,14 +59,14 @@ export class DirectHints {
     for (const { audience } of changed) {
       this.#tell(audience, commit, api);
     }
-    if (routing.routes.some(({ target }) => target === commit.kind)) {
+    if (shardRouting.routes.some(({ target }) => target === commit.kind)) {
       this.#followRecords(commit, now);
     }
   }
 
   /** Everything once, as the relay does every half hour. */
   resync(api: ApiServer): void {
-    for (const { step, target } of routing.routes) {
+    for (const { step, target } of shardRouting.routes) {
       for (const object of api.list(target)) {
         this.#mark(dueOf(step, target, object));
       }
@@ -141,7 +142,7 @@ export class DirectHints {
   }
 
   #markMembersOf(kind: ResourceKind, target: KubeObject<ResourceKind> | undefined): void {
-    for (const route of routing.routes) {
+    for (const route of shardRouting.routes) {
       if (target !== undefined && route.target === kind && route.members) {
         this.#mark(dueOf(route.step, kind, target));
       }
@@ -149,7 +150,7 @@ export class DirectHints {
   }
 
   #markAll(kind: ResourceKind, target: KubeObject<ResourceKind>): void {
-    for (const route of routing.routes) {
+    for (const route of shardRouting.routes) {
       if (route.target === kind) {
         this.#mark(dueOf(route.step, kind, target));
       }
@@ -168,7 +169,7 @@ export class DirectHints {
     if (after === null) {
       return;
     }
-    for (const step of stepNames) {
+    for (const step of shardSteps) {
       const record = after.metadata.annotations?.[recordAnnotation(step)] ?? '';
       const isOf = ({ due }: Alarm): boolean => due.step === step && due.uid === after.metadata.uid;
       const known = this.#alarms.find(isOf);
@@ -190,7 +191,7 @@ export class DirectHints {
 
 function concernsIn({ kind }: Commit, object: Commit['after']) {
   const read = object === null ? undefined : readObject(object);
-  return read === undefined ? [] : concernsOf(routing, kind, read);
+  return read === undefined ? [] : concernsOf(shardRouting, kind, read);
 }
 
 function dueOf(

@@ -1,6 +1,6 @@
 import { forceDrain, recordAnnotation } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
-import { stepNames } from '#shared/api/steps.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
@@ -256,7 +256,8 @@ export function faultsOf({ steps, edits = [], losesMember }: Workload): readonly
     ({ costs }) =>
       costs === 'nothing' ||
       costs === 'the lead' ||
-      (steps.length === stepNames.length && (costs !== 'a further member' || losesMember !== true)),
+      (shardSteps.every((step) => steps.includes(step)) &&
+        (costs !== 'a further member' || losesMember !== true)),
   );
   const own = edits.map(({ name, act }) =>
     theirs(`F18 ${name}`, anywhere, (_operation, world) => {

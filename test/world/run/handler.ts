@@ -312,6 +312,7 @@ class LiveRun {
       outside: outsideOver(
         // Whether clocks agree does not depend on the time, so this is no reading of it.
         checkingClock(this.#connection(), ownTime),
+        worldClusterId,
         async (receiptHandle, seconds) => {
           await this.#ask({ to: 'queue', receiptHandle, seconds });
         },

@@ -1,4 +1,5 @@
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import { type Instant, plusSeconds } from '#shared/kernel/instant.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import type { JsonValue } from '#shared/kube/json.ts';
@@ -349,7 +350,7 @@ async function deliver(step: StepName, world: World): Promise<void> {
 
 /** Steps that do not run have no use for hints. */
 function forgetInactive({ activeSteps, hints }: World): void {
-  for (const step of stepNames) {
+  for (const step of shardSteps) {
     if (!activeSteps.has(step)) {
       hints.take(step);
     }

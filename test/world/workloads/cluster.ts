@@ -2,7 +2,7 @@ import type { DataPlaneConfig } from '#infra/local/data-plane/state.ts';
 import { releasedClaim } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { cellLabel, poolLabel } from '#shared/api/labels.ts';
-import { stepNames } from '#shared/api/steps.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import { isReady } from '#shared/kube/readiness.ts';
@@ -54,7 +54,7 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
   const world = new World({
     multigres,
     start,
-    steps: stepNames,
+    steps: shardSteps,
     tally,
     witness: new Oracles(tally),
     versions: options.versions ?? 'object',

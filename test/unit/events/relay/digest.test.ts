@@ -121,10 +121,29 @@ test('a database concerns the shards that name it, by its spec and not by its st
     written(database, { generation: 2 }),
   ]
     .flatMap((object) => concernsOf(routing, 'Database', object))
+    .filter(({ audience }) => audience.to === 'referrers')
     .map(({ digest }) => digest);
 
   expect(digests[1]).toBe(digests[0]);
   expect(digests[2]).not.toBe(digests[0]);
+});
+
+test.each([
+  ['its spec', { generation: 2 }, true],
+  ['a confirmed repository', { annotations: { 'millrace.dev/confirm-repository': 'a1' } }, true],
+  ['backup-config’s record', { annotations: aRecord('backup-config') }, true],
+  ['a token of a person', { annotations: { 'millrace.dev/reconcile': '1' } }, true],
+  ['its status', {}, false],
+  ['a foreign annotation', { annotations: { note: 'x' } }, false],
+])('a database concerns its own step by %s: %s', (_, metadata, isConcerned) => {
+  const database = aDatabase('orders');
+
+  const [before, after] = [database, written(database, metadata, { status: {} })].map((object) =>
+    concernsOf(routing, 'Database', object).find(({ audience }) => audience.to === 'itself'),
+  );
+
+  expect(before?.audience).toEqual({ to: 'itself', step: 'backup-config' });
+  expect(after?.digest !== before?.digest).toBe(isConcerned);
 });
 
 test('a digest is small', () => {

@@ -409,7 +409,7 @@ describe('a pod', () => {
 });
 
 describe('a database', () => {
-  test('wakes every step of the shards that name it, in its namespace only', () => {
+  test('wakes its own step, and every step of the shards that name it, in its namespace only', () => {
     const world = new KnownWorld(routing);
     const other = { spec: { databaseRef: { name: 'users' } } };
     listIn(
@@ -424,8 +424,15 @@ describe('a database', () => {
     const written1 = world.see('Database', written(database, {}, { status: { a: 1 } }));
     const gone = world.lose('Database', database);
 
-    expect(marksOf(appeared)).toEqual(both('changed', 'a'));
+    const itself = 'uid-orders';
+    expect(marksOf(appeared)).toEqual([
+      `backup-config changed orders ${itself}`,
+      ...both('changed', 'a'),
+    ]);
     expect(marksOf(written1)).toEqual([]);
-    expect(marksOf(gone)).toEqual(both('changed', 'a'));
+    expect(marksOf(gone)).toEqual([
+      `backup-config deleted orders ${itself}`,
+      ...both('changed', 'a'),
+    ]);
   });
 });

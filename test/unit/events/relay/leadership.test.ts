@@ -3,6 +3,7 @@ import type { ReflectorSink } from '#events/relay/reflector.ts';
 import { Relay, type RelayNews, relayLimits } from '#events/relay/relay.ts';
 import type { WatchedObject } from '#events/relay/watched-object.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
+import { shardSteps } from '#test/builders/shard-routing.ts';
 import { aRecord, aShard, written } from './objects.ts';
 import { RecordingQueue } from './recording-queue.ts';
 import { VirtualTimers } from './virtual-timers.ts';
@@ -63,7 +64,7 @@ describe('a relay that stands by', () => {
     expect(b.queue.batches).toEqual([]);
     expect(b.relay.notReady()).toEqual([]);
     expect(b.relay.state()).toMatchObject({ wakes: 1, oldestUnsentSeconds: 0 });
-    expect([...b.relay.state().dirty.values()]).toEqual([2, 2]);
+    expect(shardSteps.map((step) => b.relay.state().dirty.get(step))).toEqual([2, 2]);
   });
 
   test('L5: doubles no hint', async () => {
@@ -199,6 +200,6 @@ describe('a lead that changes hands over and over', () => {
       .filter(({ queue }) => queue.endsWith('drain-step'))
       .map(({ hint }) => hint.data.resourceVersion);
     expect(seen).toContain(shard.metadata.resourceVersion);
-    expect([...a.relay.state().dirty.values()]).toEqual([0, 0]);
+    expect([...a.relay.state().dirty.values()].filter((size) => size > 0)).toEqual([]);
   });
 });

@@ -48,8 +48,8 @@ describe('the relay', () => {
 
     expect(resources).toEqual([
       { kind: 'Shard', isMetadataOnly: false },
-      { kind: 'Pod', isMetadataOnly: true, label: 'millrace.dev/shard' },
       { kind: 'Database', isMetadataOnly: false },
+      { kind: 'Pod', isMetadataOnly: true, label: 'millrace.dev/shard' },
     ]);
   });
 
@@ -60,7 +60,7 @@ describe('the relay', () => {
       ({ resource }) => `${resource.kind} ${resource.namespace}`,
     );
 
-    expect(places).toEqual(['Shard a', 'Shard b', 'Pod a', 'Pod b', 'Database a', 'Database b']);
+    expect(places).toEqual(['Shard a', 'Shard b', 'Database a', 'Database b', 'Pod a', 'Pod b']);
   });
 
   test('hints at every target once when it starts, although nothing changed', async () => {
@@ -73,7 +73,7 @@ describe('the relay', () => {
     await timers.pass(1_000);
 
     expect(queue.words.toSorted()).toEqual(
-      [...both('resync', 'a'), ...both('resync', 'b')].toSorted(),
+      ['backup-config resync orders', ...both('resync', 'a'), ...both('resync', 'b')].toSorted(),
     );
   });
 
@@ -500,7 +500,7 @@ describe('over any history of writes, lost watches and queue outages', () => {
         await timers.pass(60_000);
 
         expect([...cluster.owed].filter(isMissing)).toEqual([]);
-        expect([...relay.state().dirty.values()]).toEqual([0, 0]);
+        expect([...relay.state().dirty.values()].filter((size) => size > 0)).toEqual([]);
       }),
       { numRuns: 300 },
     );

@@ -220,8 +220,9 @@ describe('whatever the situation', () => {
             create: done,
             delete: done,
           },
-          topology: async () => ({ retire: done }),
+          topology: async () => ({ retire: done, rewriteDatabase: done }),
           admin: async () => ({ switchPrimary: async () => ({ kind: 'sent', detail: '' }) }),
+          repository: async () => ({ put: done }),
         };
         const { record, shard } = snapshot;
         const target = {

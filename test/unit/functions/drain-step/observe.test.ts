@@ -21,13 +21,16 @@ function aWorld(builder: ShardBuilder) {
     status: { conditions: [{ type: 'Ready', status: 'True' }] },
   });
   const ports: Ports = {
+    clusterId: 'test',
     kube,
     topology: () => ({
       poolers: async () => {
         kube.calls.push('topology');
         return aShardOf(3).build().topology;
       },
+      database: neverAsked,
     }),
+    repository: neverAsked,
     admin: () => ({
       poolerStatus: async ({ name }) => {
         kube.calls.push(`status ${name}`);
@@ -36,6 +39,10 @@ function aWorld(builder: ShardBuilder) {
     }),
   };
   return { kube, shard, look: () => observe(present(shard), ports, signal) };
+}
+
+function neverAsked(): never {
+  throw new Error('drain-step does not ask for backups');
 }
 
 function onNode(pod: KubeObject<'Pod'>): KubeObject<'Pod'> {

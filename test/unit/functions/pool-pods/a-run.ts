@@ -37,7 +37,13 @@ export class Run {
   }
 
   get ports(): Ports {
-    return { kube: this.kube, topology: neverAsked, admin: neverAsked };
+    return {
+      clusterId: 'test',
+      kube: this.kube,
+      topology: neverAsked,
+      admin: neverAsked,
+      repository: neverAsked,
+    };
   }
 
   /** One look. A lost race is looked at again, as the pipeline does. */
@@ -60,7 +66,7 @@ export class Run {
       poolPods,
       shard,
       decision,
-      { kube: this.kube, topology: refuse, admin: refuse },
+      { kube: this.kube, topology: refuse, admin: refuse, repository: refuse },
       { clock: () => now, logger, signal, remainingMs: () => 30_000 },
     );
   }

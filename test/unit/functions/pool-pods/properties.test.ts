@@ -253,7 +253,7 @@ test('the executor accepts every decision: guards, declared effects, and a wake 
         poolPods,
         built,
         decision,
-        { kube, topology: refuse, admin: refuse },
+        { kube, topology: refuse, admin: refuse, repository: refuse },
         {
           clock: () => now,
           logger,

@@ -31,6 +31,7 @@ export const step: StepDeclaration = {
     { effect: 'createObject', kind: 'Pod' },
     { effect: 'createObject', kind: 'PersistentVolumeClaim' },
     { effect: 'topologyTxn' },
+    { effect: 'putRepositoryObject' },
   ],
 };
 
@@ -91,6 +92,7 @@ export interface WriterAnswers {
   readonly mergePatch?: WriteResult;
   readonly delete?: WriteResult;
   readonly retire?: WriteResult;
+  readonly put?: WriteResult;
   readonly switchPrimary?: SendResult;
   /** What stands under the name that is to be created. */
   readonly standing?: Read<JsonObject>;
@@ -126,7 +128,14 @@ export function aWriter(answers: WriterAnswers = {}) {
     },
     topology: async (database) => {
       calls.push(['topology', database]);
-      return { retire: record('retire', answers.retire) };
+      return {
+        retire: record('retire', answers.retire),
+        rewriteDatabase: record('rewriteDatabase'),
+      };
+    },
+    repository: async (database) => {
+      calls.push(['repository', database]);
+      return { put: record('put', answers.put) };
     },
     admin: async (database) => {
       calls.push(['admin', database]);

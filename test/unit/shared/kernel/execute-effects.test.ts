@@ -55,6 +55,23 @@ const retire: Effect<'topologyTxn'> = {
   guard: { modRevision: '42', recordKey },
 };
 
+const rewrite: Effect<'topologyTxn'> = {
+  ...retire,
+  operation: {
+    kind: 'rewriteDatabase',
+    name: 'postgres',
+    change: { place: { type: 'filesystem', path: '/backups' }, mustEncrypt: null },
+  },
+};
+
+const putOwner: Effect<'putRepositoryObject'> = {
+  kind: 'putRepositoryObject',
+  database,
+  key: 'millrace-owner.json',
+  text: '{}',
+  guard: { ifNoneMatch: '*' },
+};
+
 function createOf(
   metadata: JsonObject,
   kind: 'Pod' | 'PersistentVolumeClaim' = 'Pod',
@@ -356,6 +373,29 @@ describe('the data plane', () => {
     ]);
   });
 
+  test('has the record of the database rewritten under the mod revision that was read', async () => {
+    const { calls, writers } = aWriter();
+
+    const execution = await execute(
+      step,
+      aTarget(aRecord()),
+      acting('RepositoryApplied', '', [], rewrite),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['topologyTxn'] });
+    expect(calls).toEqual([
+      ['topology', database],
+      [
+        'rewriteDatabase',
+        'postgres',
+        { place: { type: 'filesystem', path: '/backups' }, mustEncrypt: null },
+        '42',
+      ],
+    ]);
+  });
+
   test('that holds another revision by now is a race lost', async () => {
     const { writers } = aWriter({ retire: { kind: 'lostRace', why: 'at 43 now' } });
 
@@ -583,6 +623,62 @@ describe('an Event', () => {
   });
 });
 
+describe('a repository', () => {
+  test.each([
+    ['is not there', { ifNoneMatch: '*' }],
+    ['is the version that was read', { ifMatch: '"1"' }],
+  ] as const)('has an object written under the condition that it %s', async (_what, guard) => {
+    const { calls, writers } = aWriter();
+
+    const execution = await execute(
+      step,
+      aTarget(null),
+      acting('RepositoryClaimed', '', [{ ...putOwner, guard }]),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['putRepositoryObject'] });
+    expect(calls).toEqual([
+      ['repository', database],
+      ['put', 'millrace-owner.json', '{}', guard],
+    ]);
+  });
+
+  test('whose object is another by now is a race lost, and nothing comes after it', async () => {
+    const { calls, writers } = aWriter({ put: { kind: 'lostRace', why: '412' } });
+
+    const execution = await execute(
+      step,
+      aTarget(aRecord()),
+      acting('RepositoryClaimed', '', [putOwner], rewrite),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'lostRace', why: '412', effects: [] });
+    expect(calls.map(([name]) => name)).toEqual(['repository', 'put']);
+  });
+
+  test.each([
+    ['no condition', {}],
+    ['an empty condition', { ifMatch: '' }],
+  ])('has no object written under %s', async (_what, guard) => {
+    const { calls, writers } = aWriter();
+
+    const execution = execute(
+      step,
+      aTarget(null),
+      unchecked(acting('RepositoryClaimed', '', [{ ...putOwner, guard } as typeof putOwner])),
+      writers,
+      anInvocation(),
+    );
+
+    await expect(execution).rejects.toThrow('putRepositoryObject has an empty guard');
+    expect(calls).toEqual([]);
+  });
+});
+
 describe('the time left', () => {
   test.each([
     ['advance', 3_000, acting('GatesHold', '', [advance(aRecord(), aRecord())])],
@@ -592,6 +688,7 @@ describe('the time left', () => {
     ['emitEvent', 2_000, acting('DrainForced', '', [anEvent('x')])],
     ['deleteObject', 3_000, acting('MemberDeleted', '', [], deletePod)],
     ['topologyTxn', 8_000, acting('SilentMemberRetired', '', [], retire)],
+    ['putRepositoryObject', 8_000, acting('RepositoryClaimed', '', [putOwner])],
     ['switchPrimary', 10_000, acting('SwitchoverAsked', '', [], switchPrimary)],
   ])('must be enough for %s: %d ms (P6)', async (kind, neededMs, decision) => {
     const { calls, writers } = aWriter();

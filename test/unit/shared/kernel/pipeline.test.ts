@@ -100,7 +100,7 @@ function aPipeline(situation: Situation = {}) {
   };
   const outside: Outside = {
     kube,
-    ports: { kube, topology: unasked, admin: unasked },
+    ports: { clusterId: 'prod', kube, topology: unasked, admin: unasked, repository: unasked },
     writers: {
       kube: Object.assign(new KubeModel(), {
         swapAnnotation: async () =>
@@ -108,6 +108,7 @@ function aPipeline(situation: Situation = {}) {
       }),
       topology: unasked,
       admin: unasked,
+      repository: unasked,
     },
     changeVisibility: async (receipt, seconds) => {
       seen.visibility.push([receipt, seconds]);

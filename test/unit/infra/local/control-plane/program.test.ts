@@ -1,9 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { bucketProgram } from '#infra/local/bucket/program.ts';
 import { oldestGo, programs } from '#infra/local/control-plane/program.ts';
 
-describe.each(Object.values(programs))('$name', ({ version, moduleDir, package: path }) => {
+const all = [...Object.values(programs), bucketProgram];
+
+describe.each(all)('$name', ({ version, moduleDir, package: path }) => {
   test('has the version its module is pinned to', async () => {
     const goMod = await readFile(join(moduleDir, 'go.mod'), 'utf8');
 
