@@ -23,6 +23,7 @@ import {
   advance,
   block,
   changedStatus,
+  isUnclaimable,
   openIntent,
   putOwner,
   rest,
@@ -67,6 +68,7 @@ export const checks: readonly BackupConfigCheck[] = [
   topologyUnknown,
   databaseNotRegistered,
   backupsWouldBeOrphaned,
+  repositoryUnclaimable,
   claimRepository,
   adoptRepository,
   applyRepository,
@@ -232,6 +234,27 @@ function backupsWouldBeOrphaned(
     'BackupsWouldBeOrphaned',
     `backups are kept in ${textOfPlace(place)} now, and those there would be found no more from ${textOfPlace(wanted.place)}`,
     `to move all the same: kubectl annotate -n ${database.namespace} mdb/${database.name} --overwrite ${confirmRepository}=${wanted.hash}`,
+  );
+}
+
+function repositoryUnclaimable(
+  snapshot: BackupConfigSnapshot,
+  now: Instant,
+): BackupConfigDecision | undefined {
+  const bucket = bucketOf(snapshot);
+  if (
+    bucket === null ||
+    bucket.owner?.uid === snapshot.database.uid ||
+    !isUnclaimable(snapshot, now)
+  ) {
+    return undefined;
+  }
+  return block(
+    snapshot,
+    now,
+    'RepositoryUnclaimable',
+    `${ownerKey(bucket)} was sent several times and is not there`,
+    'look whether the bucket takes objects, and remove every version of this one, marks of deletions too; it is sent again every ten minutes',
   );
 }
 

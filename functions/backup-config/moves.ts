@@ -9,7 +9,7 @@ import {
   waiting,
 } from '#shared/kernel/decision.ts';
 import type { DatabaseRef, Effect, ObjectGuard } from '#shared/kernel/effect.ts';
-import { type Instant, toText } from '#shared/kernel/instant.ts';
+import { type Instant, parseInstant, secondsBetween, toText } from '#shared/kernel/instant.ts';
 import type { Wake } from '#shared/kernel/record.ts';
 import type { DatabaseChange } from '#shared/topology/topology.ts';
 import type { BackupConfigRecord, BackupConfigState, Intent } from './record.ts';
@@ -23,6 +23,10 @@ export type BackupConfigCheck = Check<BackupConfigSnapshot, BackupConfigEffect>;
 /** When to look again: soon where it goes on by itself, slowly where a person or a repair is needed, in seconds. */
 export const soon: Wake = { every: 5 };
 export const slowly: Wake = { every: 60 };
+
+/** How often the owner object is sent before its not being there is an obstacle, and when it is tried again after that. */
+const maxTries = 3;
+const nextTrySeconds = 600;
 
 /**
  * The write of the topology's record that may still be under way. None once the revision that it compares has moved, or
@@ -105,6 +109,35 @@ export function rewrite(
   );
 }
 
+/**
+ * Whether the owner object was sent often enough without being seen. A server can say that it is there and not show it: one
+ * counts the mark of a deletion in a versioned bucket as an object.
+ */
+export function isUnclaimable({ database, record }: BackupConfigSnapshot, now: Instant): boolean {
+  if (record.kind !== 'ours' || record.record.generation !== database.generation) {
+    return false;
+  }
+  const { state, reason, attempt, since } = record.record;
+  const sinceInstant = parseInstant(since);
+  return state === 'claiming'
+    ? attempt >= maxTries - 1
+    : reason === 'RepositoryUnclaimable' &&
+        sinceInstant !== undefined &&
+        Math.abs(secondsBetween(sinceInstant, now)) < nextTrySeconds;
+}
+
+/** How often the owner object was sent without being seen; once it was an obstacle, one more is as often as it gets. */
+function triesBefore({ database, record }: BackupConfigSnapshot): number {
+  if (record.kind !== 'ours' || record.record.generation !== database.generation) {
+    return 0;
+  }
+  const { state, reason, attempt } = record.record;
+  if (reason === 'RepositoryUnclaimable') {
+    return maxTries - 1;
+  }
+  return state === 'claiming' ? attempt + 1 : 0;
+}
+
 /** Writes the owner object. A bucket tells nobody of its changes, so the wake looks whether it is there. */
 export function putOwner(
   snapshot: BackupConfigSnapshot,
@@ -121,7 +154,12 @@ export function putOwner(
     guard,
   };
   return acting(reason, message, [
-    ...keepAwake(snapshot, now, { state: 'claiming', reason, wake: soon }),
+    ...keepAwake(snapshot, now, {
+      state: 'claiming',
+      reason,
+      wake: soon,
+      attempt: triesBefore(snapshot),
+    }),
     ...changedStatus(snapshot, now, { kind: 'moving', reason, message }),
     put,
   ]);
@@ -156,6 +194,7 @@ function keepAwake(
     readonly reason: Reason;
     readonly wake: Wake;
     readonly intent?: Intent;
+    readonly attempt?: number;
   },
 ): Effect<'advance'>[] {
   const { database, record } = snapshot;
@@ -166,7 +205,7 @@ function keepAwake(
     key: keyOf(snapshot),
     state: move.state,
     generation: database.generation,
-    attempt: 0,
+    attempt: move.attempt ?? 0,
     since: toText(now),
     reason: move.reason,
     wake: move.wake,
@@ -181,6 +220,7 @@ function isSame(found: BackupConfigRecord, wanted: BackupConfigRecord): boolean 
     found.key === wanted.key &&
     found.state === wanted.state &&
     found.generation === wanted.generation &&
+    found.attempt === wanted.attempt &&
     found.reason === wanted.reason &&
     JSON.stringify(found.wake) === JSON.stringify(wanted.wake) &&
     found.data.intent?.modRevision === wanted.data.intent?.modRevision &&

@@ -77,6 +77,7 @@ export const reasons = [
   'BucketUnencrypted',
   'DatabaseNotRegistered',
   'BackupsWouldBeOrphaned',
+  'RepositoryUnclaimable',
   'RepositoryClaimed',
   'RepositoryAdopted',
   'RepositoryApplied',
@@ -118,6 +119,7 @@ const stalledReasons: ReadonlySet<string> = new Set<Reason>([
   'RepositoryTaken',
   'BucketUnencrypted',
   'BackupsWouldBeOrphaned',
+  'RepositoryUnclaimable',
 ]);
 
 /** Whether a condition with this reason stands for a step that cannot go on by itself. */

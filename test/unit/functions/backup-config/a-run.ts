@@ -32,6 +32,9 @@ export class Run {
   readonly places: (DatabaseRecord['place'] | undefined)[] = [];
   /** The owner object. */
   owner: { etag: string; text: string } | null = null;
+  /** Reads say that it is not there, and writes that it is. */
+  isOwnerHidden = false;
+  now = now;
   /** Answers that differ from those of a sound bucket. */
   survey: Partial<RepositorySurvey> = {};
   /** Runs before each write; what it throws comes in place of the write. */
@@ -88,12 +91,12 @@ export class Run {
   }> {
     const database = this.database;
     const snapshot = await backupConfig.observe(present(database), this.#ports, signal);
-    const decision = backupConfig.decide(snapshot, now);
+    const decision = backupConfig.decide(snapshot, this.now);
     return {
       decision,
       perform: () =>
         execute(backupConfig, database, decision, this.#writers, {
-          clock: () => now,
+          clock: () => this.now,
           logger,
           signal,
           remainingMs: () => 30_000,
@@ -134,7 +137,7 @@ export class Run {
   }
 
   #ownerRead() {
-    return this.owner === null
+    return this.owner === null || this.isOwnerHidden
       ? absent
       : present<OwnerObject>({
           etag: this.owner.etag,

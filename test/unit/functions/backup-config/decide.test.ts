@@ -53,6 +53,7 @@ test('the order of the checks is the one that its README explains', () => {
     'topologyUnknown',
     'databaseNotRegistered',
     'backupsWouldBeOrphaned',
+    'repositoryUnclaimable',
     'claimRepository',
     'adoptRepository',
     'applyRepository',

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import { type RepositoryPlace, hashOfPlace } from '#shared/api/repository.ts';
 import { parseOwner } from '#shared/api/repository-owner.ts';
+import { plusSeconds } from '#shared/kernel/instant.ts';
 import type { Repository } from './a-look.ts';
 import { aBucket, bucketPlace } from './a-look.ts';
 import { Crash, Run } from './a-run.ts';
@@ -153,6 +154,49 @@ describe('an older generation never overtakes a newer (C2)', () => {
     expect(ending.kind).toBe('lostRace');
     expect(run.topology?.place).toEqual(bucketPlace);
     expect(run.places).not.toContainEqual(otherPlace);
+  });
+});
+
+describe('a server that says that the owner object is there and does not show it', () => {
+  test('is asked three times, and then a person is', async () => {
+    const run = new Run(aBucket);
+    run.isOwnerHidden = true;
+    run.owner = { etag: '"1"', text: '' };
+
+    const reasons = [];
+    for (let look = 0; look < 5; look += 1) {
+      reasons.push((await run.look()).reason);
+    }
+    run.kube.calls.length = 0;
+    await run.look();
+
+    expect(reasons).toEqual([
+      'RepositoryClaimed',
+      'RepositoryClaimed',
+      'RepositoryClaimed',
+      'RepositoryUnclaimable',
+      'RepositoryUnclaimable',
+    ]);
+    expect(run.kube.calls).toEqual([]);
+  });
+
+  test('is asked once more after ten minutes, and then it may have been put right', async () => {
+    const run = new Run(aBucket);
+    run.isOwnerHidden = true;
+    run.owner = { etag: '"1"', text: '' };
+    for (let look = 0; look < 4; look += 1) {
+      await run.look();
+    }
+
+    run.now = plusSeconds(run.now, 600);
+    const again = [(await run.look()).reason, (await run.look()).reason];
+    run.now = plusSeconds(run.now, 600);
+    run.owner = null;
+    run.isOwnerHidden = false;
+    const end = await run.settle();
+
+    expect(again).toEqual(['RepositoryClaimed', 'RepositoryUnclaimable']);
+    expect(end.reason).toBe('RepositoryConfigured');
   });
 });
 
