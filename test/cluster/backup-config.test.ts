@@ -110,7 +110,7 @@ describe.skipIf(missing !== undefined)(
         observedGeneration: 1,
         repository: { owner: `${clusterId}/${namespace}/${name}` },
       });
-      expect(database.metadata.annotations).not.toHaveProperty(recordAnnotation('backup-config'));
+      expect(database.metadata.annotations).not.toHaveProperty([recordAnnotation('backup-config')]);
       expect(await ownerIn('first')).toEqual({
         cluster: clusterId,
         namespace,

@@ -12,7 +12,8 @@ import { freeze } from '#infra/local/show/freeze.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { kubeClient } from '#shared/kube/http-kube.ts';
-import { attachedShardManifest } from '#test/builders/manifest.ts';
+import type { JsonObject } from '#shared/kube/json.ts';
+import { attachedShardManifest, databaseManifest } from '#test/builders/manifest.ts';
 import { LineLog } from '../unit/infra/local/worker/line-log.ts';
 import { runMillrace } from '../unit/infra/cli/run-millrace.ts';
 import { useControlPlane } from './local-control-plane.ts';
@@ -168,6 +169,30 @@ describe('millrace dev', () => {
 });
 
 describe('millrace reset', () => {
+  test('clears the record of a Database’s step as well', async () => {
+    const { connection, kube } = connect();
+    await installDefinitions(connection);
+    const target = { kind: 'Database', namespace: 'default', name: 'reset' } as const;
+    const key = recordAnnotation('backup-config');
+    const { metadata, ...manifest } = databaseManifest('reset');
+    await kube.create(target, {
+      ...manifest,
+      metadata: { ...(metadata as JsonObject), annotations: { [key]: '{"v":9}' } },
+    });
+    const words = ['reset', 'mdb/reset', 'backup-config', '-n', 'default', '--json', '--yes'];
+
+    const { exitCode } = await runMillrace([
+      ...words,
+      '--kubeconfig',
+      controlPlane().kubeconfigPath,
+    ]);
+
+    const read = await kube.get(target);
+    expect(exitCode).toBe(0);
+    expect(read.kind).toBe('present');
+    expect(JSON.stringify(read)).not.toContain(`"${key}":`);
+  });
+
   test('clears exactly the record of the step, after a yes', async () => {
     const { connection, kube } = connect();
     await installDefinitions(connection);
@@ -254,6 +279,7 @@ describe('millrace doctor', () => {
         'permissions of drain-step',
         'permissions of pool-pods',
         'permissions of the sweep',
+        'permissions of backup-config',
       ]),
     );
   });
