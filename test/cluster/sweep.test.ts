@@ -15,7 +15,7 @@ import {
 } from 'vitest';
 import * as z from 'zod';
 import { type Hint, hintSchema, queueName } from '#events/hint.ts';
-import { routing } from '#events/routes.ts';
+import { shardRouting } from '#test/builders/shard-routing.ts';
 import { openQueues } from '#events/sending.ts';
 import { runSweep } from '#functions/sweep/sweep.ts';
 import { installDefinitions } from '#infra/cli/install.ts';
@@ -122,7 +122,7 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
   /** A Shard that every step has looked at. */
   async function createSettled(namespace: string, name: string): Promise<void> {
     await createShard(namespace, name);
-    const types = routing.routes.flatMap(({ ownConditions }) => ownConditions);
+    const types = shardRouting.routes.flatMap(({ ownConditions }) => ownConditions);
     const conditions = types.map((type) => ({
       type,
       status: 'True',
@@ -290,7 +290,7 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
         },
       }),
       queues,
-      routing,
+      routing: shardRouting,
     });
 
     expect(requests.length).toBeLessThanOrEqual(60);

@@ -37,5 +37,8 @@ describe('the access a step needs', () => {
 });
 
 test('the sweep needs to list the targets, and nothing else', () => {
-  expect(sweepAccess).toEqual([{ kind: 'Shard', verb: 'list' }]);
+  expect(sweepAccess).toEqual([
+    { kind: 'Shard', verb: 'list' },
+    { kind: 'Database', verb: 'list' },
+  ]);
 });
