@@ -173,6 +173,39 @@ describe.skipIf(missingControlPlane !== undefined)('the data plane on a real clu
     expect(members).toContain(await primary());
   });
 
+  test('a backup holds its lease in etcd as long as it runs', async () => {
+    await allAreBack();
+    const query = new URLSearchParams(shard).toString();
+    const ask = async (path: string, init: RequestInit = {}) => {
+      const response = await fetch(`${dataPlane.adminUrl}/api/v1${path}`, init);
+      return (await response.json()) as { jobId: string; status?: string };
+    };
+    const lease = async () => {
+      const key = Buffer.from('/multigres/global/backups/postgres/default/0-inf/lock');
+      const response = await fetch(`${etcd.endpoint}/v3/kv/range`, {
+        method: 'POST',
+        body: JSON.stringify({ key: key.toString('base64') }),
+      });
+      const { kvs = [] } = (await response.json()) as { kvs?: { value: string }[] };
+      return kvs.map(({ value }) => Buffer.from(value, 'base64').toString());
+    };
+
+    await dataPlane.faults.inject({ kind: 'backupHangs' });
+    const { jobId } = await ask('/backups', {
+      method: 'POST',
+      body: JSON.stringify({ ...shard, type: 'full' }),
+    });
+    await expect.poll(lease, patience).toEqual([expect.stringMatching(/"Action": "backup by /)]);
+    await dataPlane.faults.lift({ kind: 'backupHangs' });
+
+    const status = async () => (await ask(`/jobs/${jobId}?${query}`)).status;
+    await expect.poll(status, patience).toBe('JOB_STATUS_COMPLETED');
+    await expect.poll(lease, patience).toEqual([]);
+    expect(await ask(`/backups?${query}`)).toMatchObject({
+      backups: [{ type: 'full' }, { type: 'full', jobId }],
+    });
+  });
+
   test('a pod whose claim is missing waits for it', async () => {
     const name = 'orders-9';
     await writePod(name);

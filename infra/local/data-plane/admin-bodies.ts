@@ -15,16 +15,18 @@ import {
   QuorumType,
   RoutingRole,
 } from '#shared/topology/proto/clustermetadata_pb.ts';
-import { type PoolerId, isSamePooler } from '#shared/topology/topology.ts';
+import { type PoolerId, type ShardKey, isSamePooler } from '#shared/topology/topology.ts';
 import { currentLeader } from './poolers.ts';
 import { policyDescription, policyName, poolerDir, poolerPorts } from './records.ts';
 import {
+  type BackupJob,
   type Cell,
   type DataPlaneConfig,
   type DataPlaneState,
   type Member,
   type Rule,
   type ShardRule,
+  type StoredBackup,
   isReachable,
   membersOf,
 } from './state.ts';
@@ -415,4 +417,57 @@ function replicationPrimaryBody(
     },
     rewindReady: true,
   };
+}
+
+/** Made up: an empty database has about that size, and nothing is kept of it. */
+const backupBytes = { full: 39_626_082, diff: 8_262_114, incr: 2_097_408 } as const;
+
+const pgVersion = '17.11';
+
+export function backupsBody(shard: ShardKey, backups: readonly StoredBackup[]): Json {
+  return sparse({
+    backups: backups.map((backup) => ({
+      backupId: backup.id,
+      ...shard,
+      type: backup.type,
+      status: 'BACKUP_STATUS_COMPLETE',
+      backupSizeBytes: String(backupBytes[backup.type]),
+      multipoolerServiceId: backup.pooler.name,
+      routingRole: backup.role === 'primary' ? 'ROUTING_ROLE_PRIMARY' : 'ROUTING_ROLE_REPLICA',
+      startLsn: lsnText(backup.startLsn),
+      stopLsn: lsnText(backup.stopLsn),
+      pgVersion,
+      startTimestamp: secondOf(backup.startedAtMs),
+      stopTimestamp: secondOf(backup.stoppedAtMs),
+      jobId: backup.jobId,
+    })),
+  });
+}
+
+function secondOf(atMs: number): string {
+  return instant(atMs).replace(/\.\d+/, '');
+}
+
+const jobStatus = {
+  pending: 'JOB_STATUS_PENDING',
+  running: 'JOB_STATUS_RUNNING',
+  completed: 'JOB_STATUS_COMPLETED',
+  failed: 'JOB_STATUS_FAILED',
+} as const;
+
+export function jobBody({
+  jobId,
+  status,
+  shard,
+  error,
+  backupId,
+}: Pick<BackupJob, 'jobId' | 'status' | 'shard' | 'error' | 'backupId'>): Json {
+  return sparse({
+    jobId,
+    jobType: 'JOB_TYPE_BACKUP',
+    status: jobStatus[status],
+    errorMessage: error,
+    ...shard,
+    backupId,
+  });
 }

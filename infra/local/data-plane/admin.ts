@@ -1,5 +1,6 @@
 import * as z from 'zod';
-import { type PoolerId, isSamePooler } from '#shared/topology/topology.ts';
+import type { PoolerId } from '#shared/topology/topology.ts';
+import { askedFor, failure, parseJson, reply } from './admin-answers.ts';
 import {
   cellBody,
   databaseBody,
@@ -8,6 +9,15 @@ import {
   poolerBody,
   statusBody,
 } from './admin-bodies.ts';
+import {
+  answeringAdmin,
+  entries,
+  isPoolerKey,
+  poolersOnRecord,
+  reachedByAdmin,
+} from './admin-reach.ts';
+import { acceptBackup, listBackups, showJob } from './backup-requests.ts';
+import { abortBackups } from './backup-runs.ts';
 import {
   cellKey,
   fromBase64,
@@ -20,35 +30,17 @@ import {
   type AdminReply,
   type AdminRequest,
   type DataPlaneState,
-  type Member,
-  type TopologyEntry,
+  type TimerTask,
   type Turn,
   askForTopology,
   cancelTimers,
   durationMs,
   hasFault,
-  isAlive,
-  isCutOffFromEveryone,
   membersOf,
   setTimer,
 } from './state.ts';
 import { resign } from './switchover.ts';
 import { timing } from './timing.ts';
-
-/** gRPC's codes, and the HTTP status they are mapped to. */
-const failures = {
-  invalidArgument: { code: 3, status: 400 },
-  notFound: { code: 5, status: 404 },
-  failedPrecondition: { code: 9, status: 400 },
-  internal: { code: 13, status: 500 },
-  unavailable: { code: 14, status: 503 },
-  unauthenticated: { code: 16, status: 401 },
-} as const;
-
-function failure(kind: keyof typeof failures, message: string): AdminReply {
-  const { code, status } = failures[kind];
-  return { status, body: { code, message, details: [] } };
-}
 
 const noRoute: AdminReply = { status: 404, body: '404 page not found\n' };
 
@@ -81,16 +73,6 @@ function takeParked(state: DataPlaneState, readId: number): AdminRequest[] {
   const due = state.parked.filter((parked) => parked.readId <= readId);
   state.parked = state.parked.filter((parked) => parked.readId > readId);
   return due.map(({ request }) => request);
-}
-
-/** The fault of a slow service delays what was true when it was asked. */
-function reply({ state, outputs }: Turn, requestId: number, reply: AdminReply): void {
-  const slow = state.faults.find((fault) => fault.kind === 'adminSlow');
-  if (slow === undefined) {
-    outputs.push({ kind: 'adminReply', requestId, reply });
-  } else {
-    setTimer(state, state.nowMs + slow.delayMs, { kind: 'reply', requestId, reply });
-  }
 }
 
 interface Route {
@@ -170,6 +152,21 @@ const routes: readonly Route[] = [
       return isOurs ? acceptSwitch(state, request) : failure('notFound', noPrimary);
     },
   },
+  {
+    method: 'POST',
+    pattern: /^\/api\/v1\/backups$/,
+    answer: acceptBackup,
+  },
+  {
+    method: 'GET',
+    pattern: /^\/api\/v1\/backups$/,
+    answer: listBackups,
+  },
+  {
+    method: 'GET',
+    pattern: /^\/api\/v1\/jobs\/([^/]+)$/,
+    answer: (turn, request, [jobId = '']) => showJob(turn, request, jobId),
+  },
 ];
 
 const noPrimary = 'no PRIMARY pooler found';
@@ -186,10 +183,6 @@ function answer(turn: Turn, request: AdminRequest): void {
     }
   }
   reply(turn, request.id, noRoute);
-}
-
-function entries(state: DataPlaneState): readonly TopologyEntry[] {
-  return state.topology ?? [];
 }
 
 function listNames(state: DataPlaneState, prefix: string, suffix: string): AdminReply {
@@ -217,18 +210,9 @@ function showRecord(
   }
 }
 
-/** The parameter may be repeated, or hold several names with commas. */
-function askedFor({ query }: AdminRequest, name: string): readonly string[] {
-  return (query[name] ?? []).flatMap((value) => value.split(',')).filter((value) => value !== '');
-}
-
 function cellsAskedFor(state: DataPlaneState, request: AdminRequest) {
   const cells = askedFor(request, 'cells');
   return state.cells.filter(({ name }) => cells.length === 0 || cells.includes(name));
-}
-
-function isPoolerKey({ key }: TopologyEntry): boolean {
-  return /\/poolers\/multipooler-[^/]+\/Pooler$/.test(key);
 }
 
 function listPoolers(state: DataPlaneState, request: AdminRequest): AdminReply {
@@ -269,25 +253,11 @@ function showStatus(state: DataPlaneState, id: PoolerId): AdminReply {
   if (poolerRecord(entry.value).kind === 'undecodable') {
     return failure('internal', `the record of ${subject} cannot be decoded`);
   }
-  const member = reachedByAdmin(state, id);
+  const member = answeringAdmin(state, id);
   if (member === undefined) {
     return failure('internal', `${subject} does not answer: code = Unavailable`);
   }
-  if (member.isFirstAnswerLost) {
-    member.isFirstAnswerLost = false;
-    return failure('internal', `${subject} does not answer: code = Unavailable`);
-  }
   return { status: 200, body: statusBody(state, member) };
-}
-
-function reachedByAdmin(state: DataPlaneState, id: PoolerId): Member | undefined {
-  return membersOf(state).find(
-    (member) =>
-      isSamePooler(member.id, id) &&
-      isAlive(member) &&
-      !isCutOffFromEveryone(state, member) &&
-      !hasFault(state, 'poolerUnreachable', member.pod.name),
-  );
 }
 
 const switchRequest = z.object({ reason: z.string().default('') });
@@ -311,25 +281,12 @@ function acceptSwitch(state: DataPlaneState, request: AdminRequest): AdminReply 
   return undefined;
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return text === '' ? {} : JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /**
  * By the records alone, as the service does it: a second record is a standby for it, whatever that record says. So it
  * asks even a last live node to resign.
  */
 function refuseSwitch(state: DataPlaneState): AdminReply | undefined {
-  const records = entries(state)
-    .filter(isPoolerKey)
-    .flatMap(({ value }) => {
-      const decoded = poolerRecord(value);
-      return decoded.kind === 'decoded' ? [decoded.record] : [];
-    });
+  const records = poolersOnRecord(state);
   if (!records.some(({ role }) => role === 'primary')) {
     return failure('notFound', noPrimary);
   }
@@ -385,4 +342,36 @@ export function failSwitchover(turn: Turn): void {
   for (const requestId of switchover.requestIds) {
     reply(turn, requestId, failure('internal', 'the leader does not answer: code = Unavailable'));
   }
+}
+
+/** The service dies and is there again at once: who waits for an answer is cut off, and what it had in memory is gone. */
+export function restartAdmin({ state, outputs }: Turn): void {
+  for (const requestId of waitingRequests(state)) {
+    outputs.push({ kind: 'adminDrop', requestId });
+  }
+  state.parked = [];
+  if (state.switchover !== null) {
+    state.switchover.requestIds.length = 0;
+  }
+  cancelTimers(state, ({ kind }) => ofTheService.has(kind));
+  state.backups = { ...state.backups, jobs: [] };
+  abortBackups(state);
+}
+
+/** What goes on in the service itself. */
+const ofTheService: ReadonlySet<TimerTask['kind']> = new Set([
+  'reply',
+  'beginSwitchover',
+  'callPooler',
+]);
+
+function waitingRequests({ parked, switchover, timers, backups }: DataPlaneState): number[] {
+  return [
+    ...parked.map(({ request }) => request.id),
+    ...(switchover?.requestIds ?? []),
+    ...timers.flatMap(({ task }) => ('requestId' in task ? [task.requestId] : [])),
+    ...backups.line.flatMap((lockTurn) =>
+      lockTurn.kind === 'question' ? [lockTurn.requestId] : [],
+    ),
+  ];
 }

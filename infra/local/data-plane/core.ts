@@ -6,7 +6,19 @@ import {
   endSwitchover,
   failParked,
   failSwitchover,
+  restartAdmin,
 } from './admin.ts';
+import { removeLease } from './backup-lease.ts';
+import { callPooler } from './backup-requests.ts';
+import {
+  endBackup,
+  endBackupsOfGone,
+  endOrphan,
+  endOverdueBackups,
+  expireLease,
+  forgetQuestions,
+  loseLease,
+} from './backup-runs.ts';
 import { type Fault, type FaultKind, isSameFault } from './fault.ts';
 import { endGraceForLeader, makeFirstRule, proposeNow, runCycle } from './orchestrator.ts';
 import { abandonWrite, confirmWrite, enqueue, flush } from './outbox.ts';
@@ -112,6 +124,7 @@ export function advanceInPlace(
     take(turn, event);
   }
   failSwitchover(turn);
+  endBackupsOfGone(turn);
   flush(turn);
   for (const podUid of changedPods(podsBefore, state)) {
     turn.outputs.push({ kind: 'podChanged', podUid });
@@ -169,6 +182,15 @@ function fire(turn: Turn, task: TimerTask): void {
         reply: task.reply,
       });
       return;
+    case 'callPooler':
+      callPooler(turn, task.jobId);
+      return;
+    case 'endBackup':
+      endBackup(turn, task.jobId);
+      return;
+    case 'expireLease':
+      expireLease(turn.state, task.jobId);
+      return;
     case 'startContainers':
     case 'raisePostgres':
     case 'activate':
@@ -176,6 +198,7 @@ function fire(turn: Turn, task: TimerTask): void {
     case 'shutDown':
     case 'endProcess':
     case 'endGrace':
+    case 'endOrphan':
     case 'resign':
       withMember(turn.state, task.podUid, (member) => fireForMember(turn, member, task));
   }
@@ -207,6 +230,9 @@ function fireForMember(
       return;
     case 'endGrace':
       endGrace(turn, member);
+      return;
+    case 'endOrphan':
+      endOrphan(turn.state, task.podUid);
       return;
     case 'resign':
       continueResignation(turn, member, task.to);
@@ -282,6 +308,7 @@ function resume(turn: Turn, nowMs: number, config: DataPlaneConfig): void {
     state.switchover.requestIds.length = 0;
   }
   cancelTimers(state, ({ kind }) => kind === 'reply' || kind === 'beginSwitchover');
+  forgetQuestions(state);
   for (const write of state.outbox) {
     write.isSent = false;
   }
@@ -316,9 +343,16 @@ function inject(turn: Turn, fault: Fault): void {
     }
     return;
   }
+  if (fault.kind === 'adminRestart') {
+    restartAdmin(turn);
+    return;
+  }
   state.faults = [...state.faults.filter((other) => !isSameFault(other, fault)), fault];
   proposeNow(state);
   resignForFault(state);
+  if (fault.kind === 'leaseHeld') {
+    loseLease(state);
+  }
 }
 
 /** A field that says it is longer than what follows. */
@@ -326,12 +360,17 @@ const noRecord = new Uint8Array([0x0a, 0x7f, 0x01]);
 
 function lift(turn: Turn, kind: FaultKind | undefined, pod: string | undefined): void {
   const { state } = turn;
+  const wasLeaseHeld = hasFault(state, 'leaseHeld');
   state.faults = state.faults.filter(
     (fault) =>
       (kind !== undefined && fault.kind !== kind) ||
       (pod !== undefined && !('pod' in fault && fault.pod === pod)),
   );
   proposeNow(state);
+  if (wasLeaseHeld) {
+    removeLease(state);
+  }
+  endOverdueBackups(turn);
 }
 
 /** What the kubelet reports of a pod. */

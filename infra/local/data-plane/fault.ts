@@ -30,6 +30,16 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('leaderOutsideCohort') }),
   /** One-off: the next switchover happens, and its caller's connection is reset instead of answered. */
   z.strictObject({ kind: z.literal('lostSwitchReply') }),
+  /** One-off: the next backup begins, and the connection of who asked for it is reset instead of answered. */
+  z.strictObject({ kind: z.literal('lostBackupReply') }),
+  /** A backup fails when it should have been complete: the next one, or all until the fault is lifted. */
+  z.strictObject({ kind: z.literal('backupFails'), times: z.enum(['once', 'always']) }),
+  /** Backups do not end before the fault is lifted. */
+  z.strictObject({ kind: z.literal('backupHangs') }),
+  /** Somebody else has the lease of the shard's backups, and takes it back from whoever takes it. */
+  z.strictObject({ kind: z.literal('leaseHeld') }),
+  /** One-off: the admin service dies and is there again at once, without anything it had in memory. */
+  z.strictObject({ kind: z.literal('adminRestart') }),
   /** One-off: the pod's processes are killed. It is left Failed, or its object vanishes with them. */
   z.strictObject({ kind: z.literal('podDeath'), pod, leaves: z.enum(['failed', 'nothing']) }),
   /** The node is lost: its kubelet starts and stops nothing, and its pods are not ready. Their processes run on. */

@@ -10,16 +10,16 @@ import { describeError } from '#shared/kernel/errors.ts';
 import { type Logger, createLogger } from '#shared/kernel/logger.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { parseEndpoint } from '#shared/topology/address.ts';
-import type { EtcdStore } from '#shared/topology/etcd-store.ts';
 import { etcd3Store } from '#shared/topology/etcd3-store.ts';
 import { AdminServer } from './admin-server.ts';
 import { createControlServer } from './control-server.ts';
+import { etcdRemoval } from './etcd-removal.ts';
 import { Engine } from './engine.ts';
 import { Kubelet, type KubeletOptions } from './kubelet.ts';
 import { type DataPlaneSettings, type Settings, settingsSchema } from './settings.ts';
 import { type DataPlaneConfig, type DataPlaneOutput, createState } from './state.ts';
 import { StateFile } from './state-file.ts';
-import { TopologyLink } from './topology-link.ts';
+import { type TopologyEtcd, TopologyLink } from './topology-link.ts';
 
 const configuration = z.object({
   /** A file, because what it holds signs in to the API server. */
@@ -39,7 +39,8 @@ async function main(): Promise<void> {
     credentials: async () => ({ token: settings.token }),
   });
   const store = etcd3Store(parseEndpoint(settings.etcdEndpoint), {});
-  const planes = settings.dataPlanes.map((plane) => openDataPlane(settings, plane, store, log));
+  const etcd = { store, remove: etcdRemoval(settings.etcdEndpoint) };
+  const planes = settings.dataPlanes.map((plane) => openDataPlane(settings, plane, etcd, log));
   const kubelet = new Kubelet({
     connection,
     engines: planes.map(({ engine }) => engine),
@@ -87,7 +88,7 @@ interface OpenDataPlane {
 function openDataPlane(
   settings: Settings,
   plane: DataPlaneSettings,
-  store: EtcdStore,
+  etcd: TopologyEtcd,
   log: Logger,
 ): OpenDataPlane {
   const engine = openEngine(settings, plane);
@@ -95,7 +96,7 @@ function openDataPlane(
   return {
     shardName,
     engine,
-    topology: new TopologyLink(store, engine, log),
+    topology: new TopologyLink(etcd, engine, log),
     admin: new AdminServer((request) => engine.take({ kind: 'adminAsked', request })),
     control: createControlServer(engine),
     ports: { admin: adminPort, control: controlPort },
@@ -110,7 +111,17 @@ function engineFinder(planes: readonly OpenDataPlane[]): KubeletOptions['engineO
 
 /** Goes on with what the folder holds; what can be told anew at each start is taken from the settings. */
 function openEngine({ dataDir, speed, etcdEndpoint }: Settings, plane: DataPlaneSettings): Engine {
-  const { shardName, shard, globalRoot, cellRoot, requiredCount, legacyPods, seed, cells } = plane;
+  const {
+    shardName,
+    shard,
+    globalRoot,
+    cellRoot,
+    requiredCount,
+    legacyPods,
+    backupMs,
+    seed,
+    cells,
+  } = plane;
   const file = new StateFile(shardName === undefined ? dataDir : join(dataDir, shardName));
   const serverAddress = new URL(etcdEndpoint).host;
   const config: DataPlaneConfig = {
@@ -121,6 +132,7 @@ function openEngine({ dataDir, speed, etcdEndpoint }: Settings, plane: DataPlane
     serverAddress,
     requiredCount,
     legacyPods,
+    backupMs,
   };
   const kept = file.load();
   const state =

@@ -1,4 +1,5 @@
 import { type PoolerId, isSamePooler } from '#shared/topology/topology.ts';
+import { storeFirstBackup } from './first-backup.ts';
 import { enqueue, publish } from './outbox.ts';
 import { beginActivation, currentLeader, follow } from './poolers.ts';
 import { canAppoint, canCommit, includes, isRemovalSafe, without } from './quorum.ts';
@@ -159,6 +160,7 @@ export function makeFirstRule(turn: Turn): void {
   if (leader === undefined || cohort.length < config.requiredCount) {
     return;
   }
+  storeFirstBackup(state, leader);
   beginTerm(state, {
     rule: { term: 1, subterm: 0 },
     outgoing: { term: 0, subterm: 1 },

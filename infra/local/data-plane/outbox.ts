@@ -33,7 +33,7 @@ export function enqueue(
   state: DataPlaneState,
   write: {
     readonly key: string;
-    readonly value: string;
+    readonly value: string | null;
     readonly onlyAt: string | null;
     readonly podUid: string | null;
   },
@@ -78,10 +78,11 @@ export function confirmWrite(state: DataPlaneState, id: number, modRevision: str
   }
   state.outbox = state.outbox.filter((candidate) => candidate !== write);
   const { key, value } = write;
-  state.topology = [
-    ...(state.topology ?? []).filter((entry) => entry.key !== key),
-    { key, value, modRevision },
-  ].toSorted((a, b) => (a.key < b.key ? -1 : 1));
+  const others = (state.topology ?? []).filter((entry) => entry.key !== key);
+  state.topology =
+    value === null
+      ? others
+      : [...others, { key, value, modRevision }].toSorted((a, b) => (a.key < b.key ? -1 : 1));
 }
 
 /** The key was not as the write demanded; whoever wanted it looks again. */

@@ -44,6 +44,11 @@ export function claimKey({ globalRoot, shard }: DataPlaneConfig): string {
   return `${globalRoot}/databases/${shard.database}/${shard.tableGroup}/${shard.shard}/ShardInitClaim`;
 }
 
+/** Whose backup runs: one key, there as long as somebody holds the lease. */
+export function backupLeaseKey({ globalRoot, shard }: DataPlaneConfig): string {
+  return `${globalRoot}/backups/${shard.database}/${shard.tableGroup}/${shard.shard}/lock`;
+}
+
 /** Everything of ours in etcd begins with one of these, and none of them with another. */
 export function topologyPrefixes({ config, cells }: DataPlaneState): string[] {
   const poolers = cells.map(({ name }) => `${cellRoot(config, name)}/poolers/`);

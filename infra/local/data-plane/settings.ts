@@ -1,7 +1,9 @@
 import * as z from 'zod';
+import { timing } from './timing.ts';
 
 const port = z.int().min(0).max(65_535);
 const root = z.string().regex(/^(\/[^/]+)+$/, 'must begin with a slash and not end with one');
+const durationMs = z.int().min(1);
 const name = z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a DNS label');
 
 /** All that one data plane can be told. What is not given is as a plain Multigres has it. */
@@ -24,6 +26,14 @@ const dataPlaneShape = {
   requiredCount: z.int().min(1).max(9).default(2),
   /** Names of pods whose pooler writes records of the older generation. */
   legacyPods: z.array(z.string()).default([]),
+  /** How long a backup of each type runs, in milliseconds at speed 1. */
+  backupMs: z
+    .strictObject({
+      full: durationMs.default(timing.backupMs.full),
+      differential: durationMs.default(timing.backupMs.differential),
+      incremental: durationMs.default(timing.backupMs.incremental),
+    })
+    .prefault({}),
   /** On the loopback interface; 0 takes a free one. */
   adminPort: port.default(0),
   controlPort: port.default(0),

@@ -1,21 +1,29 @@
 import { constants, existsSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
-import type { DataPlaneState } from './state.ts';
+import { type DataPlaneState, noBackups } from './state.ts';
 
-/** The layout of the state. A file of another one is refused, since nothing could be made of half of it. */
-const version = 2;
+/**
+ * The layout of the state. A file of another one is refused, since nothing could be made of half of it; one of the version
+ * before had no backups, and all else as it is now.
+ */
+const version = 3;
+const versionWithoutBackups = 2;
 
 const names = ['state-0.json', 'state-1.json'] as const;
 
 const slotSchema = z
   .object({
-    version: z.literal(version),
+    version: z.literal([version, versionWithoutBackups]),
     sequence: z.int(),
     state: z.custom<DataPlaneState>((value) => typeof value === 'object' && value !== null),
     end: z.int(),
   })
-  .refine(({ sequence, end }) => sequence === end);
+  .refine(({ sequence, end }) => sequence === end)
+  .transform(({ sequence, state }): Slot => ({
+    sequence,
+    state: { ...state, backups: state.backups ?? noBackups },
+  }));
 
 interface Slot {
   readonly sequence: number;
@@ -89,7 +97,7 @@ function readSlot(path: string): Slot | undefined {
     return undefined;
   }
   const found = z.looseObject({ version: z.number() }).safeParse(body);
-  if (!found.success || found.data.version !== version) {
+  if (!found.success || ![version, versionWithoutBackups].includes(found.data.version)) {
     throw new Error(`${path} is no state of this version`);
   }
   const parsed = slotSchema.safeParse(body);

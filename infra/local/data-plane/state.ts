@@ -17,7 +17,12 @@ export interface DataPlaneConfig {
   readonly requiredCount: number;
   /** Pods whose pooler writes the older record generation. */
   readonly legacyPods: readonly string[];
+  /** How long a backup of each type runs, in milliseconds at speed 1; without it as `timing` says. */
+  readonly backupMs?: Readonly<Record<BackupType, number>>;
 }
+
+/** As a request names them; the list of backups has the last two as `diff` and `incr`. */
+export type BackupType = 'full' | 'differential' | 'incremental';
 
 /** A consensus rule's number. Far below 2^53, so plain numbers here. */
 export interface Rule {
@@ -125,8 +130,8 @@ export interface TopologyEntry {
 export interface PendingWrite {
   readonly id: number;
   readonly key: string;
-  /** base64. */
-  readonly value: string;
+  /** base64; `null` removes the key. */
+  readonly value: string | null;
   /** The key must still be at this mod revision, `'0'` = must not be there; `null` = whatever is there. */
   readonly onlyAt: string | null;
   /** The pod whose pooler writes; it writes nothing once it is dead. */
@@ -155,6 +160,91 @@ export interface Switchover {
   readonly requestIds: number[];
 }
 
+/** A backup that multiadmin was asked for, as it remembers it: in memory, so only until it restarts. */
+export interface BackupJob {
+  readonly jobId: string;
+  /** The pooler that was chosen when the job began. */
+  readonly pooler: PoolerId;
+  readonly shard: ShardKey;
+  /** Whatever was asked for: the pooler says whether there is such a type. */
+  readonly type: string;
+  readonly isPrimaryForced: boolean;
+  readonly status: 'pending' | 'running' | 'completed' | 'failed';
+  /** The backup that came of it. */
+  readonly backupId: string | null;
+  readonly error: string | null;
+  readonly endedAtMs: number | null;
+}
+
+/** Who stands in line for the action lock of a pooler. The first of each pod has the lock. */
+export type LockTurn = WaitingBackup | RunningBackup | RepositoryQuestion;
+
+export interface WaitingBackup {
+  readonly kind: 'waiting';
+  readonly podUid: string;
+  readonly jobId: string;
+  readonly type: string;
+  readonly isPrimaryForced: boolean;
+}
+
+export interface RunningBackup {
+  readonly kind: 'running';
+  readonly podUid: string;
+  readonly jobId: string;
+  readonly type: BackupType;
+  /**
+   * overdue: it would have ended, but hangs. robbed: it lost its lease, and will notice. aborted: who asked for it is gone,
+   * and it is about to be killed.
+   */
+  readonly stage: 'begun' | 'overdue' | 'robbed' | 'aborted';
+  readonly pooler: PoolerId;
+  readonly role: StoredBackup['role'];
+  readonly beganAtMs: number;
+  /** Where the write-ahead log ended then. */
+  readonly startLsn: number;
+}
+
+/** A question about the repository: poolers answer it one at a time, and not while they back up. */
+export interface RepositoryQuestion {
+  readonly kind: 'question';
+  readonly podUid: string;
+  readonly requestId: number;
+  readonly about:
+    | { readonly kind: 'list'; readonly limit: number }
+    | { readonly kind: 'job'; readonly shard: ShardKey; readonly jobId: string };
+}
+
+/** What the repository says of one backup. There is no data behind it. */
+export interface StoredBackup {
+  readonly id: string;
+  readonly type: 'full' | 'diff' | 'incr';
+  /** The backup that it continues, and goes with. */
+  readonly parent: string | null;
+  readonly jobId: string;
+  readonly pooler: PoolerId;
+  readonly role: 'primary' | 'replica';
+  readonly startedAtMs: number;
+  readonly stoppedAtMs: number;
+  /** Positions in the write-ahead log, in bytes. */
+  readonly startLsn: number;
+  readonly stopLsn: number;
+}
+
+/** Never changed, only replaced as a whole: copies of a state share it. */
+export interface Backups {
+  readonly jobs: readonly BackupJob[];
+  /** Of all pods, by arrival. */
+  readonly line: readonly LockTurn[];
+  /** The job whose backup holds the shard's lease, or held it when its pooler died. */
+  readonly leaseOf: string | null;
+  /** Pods in which what is left of a killed backup keeps the repository locked. */
+  readonly orphans: readonly string[];
+  /** Oldest first. */
+  readonly stored: readonly StoredBackup[];
+}
+
+export const noBackups: Backups = { jobs: [], line: [], leaseOf: null, orphans: [], stored: [] };
+
 export type TimerTask =
   | { readonly kind: 'cycle' }
   | { readonly kind: 'firstRule' }
@@ -168,6 +258,10 @@ export type TimerTask =
   | { readonly kind: 'endGrace'; readonly podUid: string }
   | { readonly kind: 'resign'; readonly podUid: string; readonly to: ResignStage }
   | { readonly kind: 'beginSwitchover'; readonly requestId: number }
+  | { readonly kind: 'callPooler'; readonly jobId: string }
+  | { readonly kind: 'endBackup'; readonly jobId: string }
+  | { readonly kind: 'expireLease'; readonly jobId: string }
+  | { readonly kind: 'endOrphan'; readonly podUid: string }
   | { readonly kind: 'reply'; readonly requestId: number; readonly reply: AdminReply };
 
 export type ResignStage = 'draining' | 'stopped' | 'standby' | 'answered';
@@ -202,6 +296,7 @@ export interface DataPlaneState {
   /** Questions to the admin service, each with the read of etcd that it waits for, or a later one. */
   parked: { readonly request: AdminRequest; readonly readId: number }[];
   switchover: Switchover | null;
+  backups: Backups;
   faults: readonly Fault[];
 }
 
@@ -213,7 +308,8 @@ export type DataPlaneOutput =
       readonly kind: 'writeRecord';
       readonly id: number;
       readonly key: string;
-      readonly value: string;
+      /** `null`: remove the key. */
+      readonly value: string | null;
       readonly onlyAt: string | null;
     }
   /** What `podViews` says of this pod has changed. */
@@ -328,6 +424,7 @@ export function createState(
     isCycleWaiting: false,
     parked: [],
     switchover: null,
+    backups: noBackups,
     faults: [],
   };
   for (const cell of options.cells) {

@@ -52,6 +52,24 @@ export const timing = {
   resignStopMs: 900,
   resignStandbyMs: 1_750,
   resignAnswerMs: 1_890,
+
+  /** How long backups run. A real one of an empty database took 2 s; longer, so that there is something to see. */
+  backupMs: { full: 6_000, differential: 3_000, incremental: 3_000 },
+  /** From the job to its pooler: one whose pooler is dead fails within 5 ms. */
+  callPoolerMs: [1, 5],
+  /** The backup that a fresh shard begins with: how long before the first rule it began, and how long it took. */
+  firstBackupAgoMs: 13_700,
+  firstBackupMs: 2_000,
+  /** From the loss of its lease to the end of a backup. */
+  robbedBackupMs: [9_500, 10_500],
+  /** From the death of multiadmin to the end of the backup that it asked for. */
+  abortedBackupMs: 200,
+  /** What a killed backup leaves behind keeps the lock of the repository this long. */
+  orphanMs: [62_000, 64_000],
+  /** What is left of the lease's 30 s when nobody keeps it alive any more. */
+  leaseExpiryMs: [20_000, 30_000],
+  /** multiadmin forgets a job this long after its end. */
+  jobKeptMs: 86_400_000,
 } as const;
 
 export type Range = readonly [number, number];

@@ -2,7 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import type { Logger } from '#shared/kernel/logger.ts';
 import { describeError } from '#shared/kernel/errors.ts';
-import { type EtcdStore, readKey, readPrefix, within } from '#shared/topology/etcd-store.ts';
+import {
+  type EtcdStore,
+  type RequestLimits,
+  readKey,
+  readPrefix,
+  within,
+} from '#shared/topology/etcd-store.ts';
 import type { Engine } from './engine.ts';
 import { fromBase64, toBase64 } from './records.ts';
 import type { DataPlaneOutput, TopologyEntry } from './state.ts';
@@ -15,18 +21,25 @@ const retryMs = 250;
 type Read = Extract<DataPlaneOutput, { kind: 'readTopology' }>;
 type Write = Extract<DataPlaneOutput, { kind: 'writeRecord' }>;
 
+/** The etcd of the topology: what Millrace itself does with one, and what only a data plane does. */
+export interface TopologyEtcd {
+  readonly store: EtcdStore;
+  /** A key that is not there is no failure. */
+  remove(key: string, limits: RequestLimits): Promise<void>;
+}
+
 /** Carries the core's reads and writes to etcd, one at a time, so that no read is older than a write before it. */
 export class TopologyLink {
-  readonly #store: EtcdStore;
+  readonly #etcd: TopologyEtcd;
   readonly #engine: Engine;
   readonly #log: Logger;
   readonly #oneAtATime = pLimit(1);
   readonly #closing = new AbortController();
   #waiting: Read | undefined;
 
-  /** @param store may be shared, and stays open */
-  constructor(store: EtcdStore, engine: Engine, log: Logger) {
-    this.#store = store;
+  /** @param etcd may be shared, and stays open */
+  constructor(etcd: TopologyEtcd, engine: Engine, log: Logger) {
+    this.#etcd = etcd;
     this.#engine = engine;
     this.#log = log;
   }
@@ -56,7 +69,11 @@ export class TopologyLink {
     const limits = within(requestTimeoutMs, this.#closing.signal);
     const entries: TopologyEntry[] = [];
     for (const prefix of prefixes) {
-      for (const { key, value, modRevision } of await readPrefix(this.#store, prefix, limits)) {
+      for (const { key, value, modRevision } of await readPrefix(
+        this.#etcd.store,
+        prefix,
+        limits,
+      )) {
         entries.push({ key, value: toBase64(value), modRevision });
       }
     }
@@ -82,11 +99,19 @@ export class TopologyLink {
 
   async #tryWrite({ id, key, value, onlyAt }: Write): Promise<void> {
     const limits = within(requestTimeoutMs, this.#closing.signal);
+    if (value === null) {
+      await this.#etcd.remove(key, limits);
+      this.#engine.take({ kind: 'recordWritten', id, modRevision: '0' });
+      return;
+    }
     for (;;) {
-      const found = onlyAt === null ? await readKey(this.#store, key, limits) : undefined;
+      const found = onlyAt === null ? await readKey(this.#etcd.store, key, limits) : undefined;
       // Mod revision 0 is that of a key that is not there.
       const modRevision = onlyAt ?? found?.modRevision ?? '0';
-      const answer = await this.#store.swap({ key, value: fromBase64(value), modRevision }, limits);
+      const answer = await this.#etcd.store.swap(
+        { key, value: fromBase64(value), modRevision },
+        limits,
+      );
       if (answer.kind === 'swapped') {
         this.#engine.take({ kind: 'recordWritten', id, modRevision: answer.modRevision });
         return;

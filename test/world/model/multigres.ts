@@ -328,6 +328,11 @@ export class Multigres {
       this.#take({ kind: 'recordRefused', id }, outside, now);
       return;
     }
+    if (value === null) {
+      etcd.delete(key);
+      this.#take({ kind: 'recordWritten', id, modRevision: '0' }, outside, now);
+      return;
+    }
     const modRevision = etcd.put(key, fromBase64(value));
     this.#take({ kind: 'recordWritten', id, modRevision }, outside, now);
   }

@@ -235,11 +235,10 @@ describe('a status', () => {
 });
 
 describe('the service', () => {
-  test('knows nothing of backups, nor of any other path', () => {
+  test('knows no other path', () => {
     const cluster = aSettledCluster();
 
-    expect(statusOf(cluster.ask('GET', '/api/v1/backups'))).toBe(404);
-    expect(statusOf(cluster.ask('POST', '/api/v1/backups', '{}'))).toBe(404);
+    expect(statusOf(cluster.ask('POST', '/api/v1/backups/expire', '{}'))).toBe(404);
     expect(statusOf(cluster.ask('GET', switchPath))).toBe(404);
   });
 

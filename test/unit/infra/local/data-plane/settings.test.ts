@@ -29,6 +29,7 @@ describe('the settings of a process', () => {
         cellRoot: '/multigres/{cell}',
         requiredCount: 2,
         legacyPods: [],
+        backupMs: { full: 6_000, differential: 3_000, incremental: 3_000 },
         adminPort: 0,
         controlPort: 0,
       },

@@ -111,6 +111,11 @@ export class SimulatedCluster {
       this.tell({ kind: 'recordRefused', id });
       return;
     }
+    if (value === null) {
+      this.stored.delete(key);
+      this.tell({ kind: 'recordWritten', id, modRevision: '0' });
+      return;
+    }
     const modRevision = this.put(key, value);
     this.writes.push({ atMs: this.elapsedMs, key, value });
     this.tell({ kind: 'recordWritten', id, modRevision });

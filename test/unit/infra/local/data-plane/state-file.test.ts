@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { StateFile } from '#infra/local/data-plane/state-file.ts';
+import { noBackups } from '#infra/local/data-plane/state.ts';
 import { aSettledCluster } from './simulated-cluster.ts';
 
 let folder: string;
@@ -85,6 +86,20 @@ describe('the state file', () => {
     await writeFile(join(folder, 'state-1.json'), 'x');
 
     expect(() => new StateFile(folder).load()).toThrow(/hold no state/);
+  });
+
+  test('of the version before backups is one without any', async () => {
+    const { state } = aSettledCluster();
+    const { backups: _backups, ...before } = state;
+    const line = JSON.stringify({ version: 2, sequence: 7, state: before, end: 7 });
+    await writeFile(join(folder, 'state-1.json'), `${line}\n`);
+
+    const file = new StateFile(folder);
+    const loaded = file.load();
+    file.keep(state);
+
+    expect(loaded).toEqual({ ...before, backups: noBackups });
+    expect(new StateFile(folder).load()).toEqual(state);
   });
 
   test('of another layout is refused', async () => {
