@@ -1,4 +1,4 @@
-import { forceDrain, reconcileRequest } from '#shared/api/annotations.ts';
+import { backupNow, forceDrain, reconcileRequest } from '#shared/api/annotations.ts';
 import { shardLabel } from '#shared/api/labels.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
@@ -65,6 +65,15 @@ export const routing: Routing = {
       conditions: ['Drained'],
       requests: [reconcileRequest],
       members: true,
+    },
+    {
+      step: 'backup-trigger',
+      target: 'Shard',
+      // It reads drain-step's record, and waits for a drain by looking every few seconds, only while a backup is due.
+      records: [],
+      conditions: [],
+      requests: [backupNow, reconcileRequest],
+      members: false,
     },
   ],
   memberships: [{ kind: 'Pod', target: 'Shard', label: shardLabel }],

@@ -15,6 +15,9 @@ export const drainRequest = 'millrace.dev/drain';
 /** On a Shard, by people: the uid of the pod whose drain may go past its unmet gate. */
 export const forceDrain = 'millrace.dev/force-drain';
 
+/** On a Shard, by people: `<type>/<token>`, one backup besides the schedules for each new token. */
+export const backupNow = 'millrace.dev/backup-now';
+
 /** On any target, by people: a new token wakes every step once. */
 export const reconcileRequest = 'millrace.dev/reconcile';
 

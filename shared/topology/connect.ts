@@ -1,8 +1,9 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import pLimit from 'p-limit';
+import * as z from 'zod';
 import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
-import { type Read, present, unknown } from '#shared/kernel/read.ts';
+import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
 import type { TopologyAccess, TopologySpec } from './access.ts';
 import {
@@ -17,7 +18,7 @@ import {
 import { decodePooler, retirePooler } from './pooler-record.ts';
 import { CellSchema } from './proto/clustermetadata_pb.ts';
 import { type Stores, storesOf } from './stores.ts';
-import type { PoolerListing, PoolerRecord, ShardKey, Topology } from './topology.ts';
+import type { BackupLease, PoolerListing, PoolerRecord, ShardKey, Topology } from './topology.ts';
 
 /** How long one read of the topology may take by default, in milliseconds, over all its requests. */
 const defaultTimeoutMs = 5_000;
@@ -93,11 +94,48 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
         return unknownOf(error);
       }
     },
+    async backupLease(shard, signal) {
+      try {
+        return await readLease(stores, globalRoot, shard, within(timeoutMs, signal, clock));
+      } catch (error) {
+        return unknown(`the lease of the backups cannot be read: ${describeError(error)}`);
+      }
+    },
     retire,
     async close() {
       await stores.close();
     },
   };
+}
+
+/** How much of what a lease's holder says is kept, in characters. */
+const maxHolderLength = 80;
+
+const leaseSchema = z.object({ Action: z.string() });
+
+async function readLease(
+  stores: Stores,
+  globalRoot: string,
+  { database, tableGroup, shard }: ShardKey,
+  limits: RequestLimits,
+): Promise<Read<BackupLease>> {
+  const names = [database, tableGroup, shard];
+  if (!rootPath.test(globalRoot) || !names.every((name) => cellName.test(name))) {
+    throw new Error('the global root or the shard is not made of valid names');
+  }
+  const key = `${globalRoot}/backups/${names.join('/')}/lock`;
+  const found = await readKey(await stores.global(), key, limits);
+  return found === undefined ? absent : present({ holder: holderOf(found.value) });
+}
+
+/** A lease that cannot be read is held all the same. */
+function holderOf(value: Uint8Array): string {
+  try {
+    const { Action } = leaseSchema.parse(JSON.parse(Buffer.from(value).toString('utf8')));
+    return Action.replaceAll(/[^ -~]/g, '?').slice(0, maxHolderLength);
+  } catch {
+    return '';
+  }
 }
 
 async function listPoolers(

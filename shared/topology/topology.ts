@@ -58,6 +58,14 @@ export interface TopologyReader {
     cells: readonly string[],
     signal?: AbortSignal,
   ): Promise<Read<PoolerListing>>;
+  /** The lease that a backup of the shard holds while it runs. `absent`: nobody holds it. */
+  backupLease(shard: ShardKey, signal?: AbortSignal): Promise<Read<BackupLease>>;
+}
+
+/** That the key is there is what counts: whoever wrote it, and whatever it says. */
+export interface BackupLease {
+  /** What its holder says it does, for people; empty where it cannot be told. */
+  readonly holder: string;
 }
 
 export interface TopologyWriter {

@@ -41,6 +41,7 @@ const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
   [/^@aws-sdk\/client-ssm$/, /^shared\/outside\//],
   [/^@kubernetes\/client-node$/, /^shared\/kube\//],
   [/^@bufbuild\/protobuf/, /^shared\/topology\//],
+  [/^croner$/, /^shared\/api\/cron\.ts$/],
 ];
 
 const rules: readonly Rule[] = [

@@ -1,6 +1,7 @@
 import { leaseSchema } from '#events/relay/config.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { StepDeclaration } from '#shared/kernel/step.ts';
+import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
@@ -16,6 +17,7 @@ import { paint, print, printJson, table, withProgress } from '../terminal.ts';
 const declarations: { readonly [Name in StepName]: StepDeclaration } = {
   'drain-step': drainStep,
   'pool-pods': poolPods,
+  'backup-trigger': backupTrigger,
 };
 
 /** Looks at everything Millrace needs, changes nothing, and says what to do about each failure. */

@@ -63,6 +63,7 @@ const accessByEffect: {
   // These go to the data plane, which has permissions of its own.
   topologyTxn: () => [],
   switchPrimary: () => [],
+  startBackup: () => [],
 };
 
 function isSame(a: Access, b: Access): boolean {

@@ -32,7 +32,11 @@ export function keyOf(step: StepName, uid: string): Key {
 }
 
 export function stepOf(key: Key): StepName {
-  return key.startsWith('drain-step ') ? 'drain-step' : 'pool-pods';
+  const step = stepNames.find((name) => key.startsWith(`${name} `));
+  if (step === undefined) {
+    throw new Error(`${key} is of no step`);
+  }
+  return step;
 }
 
 export function uidOf(key: Key): string {
@@ -43,9 +47,14 @@ export function uidOf(key: Key): string {
 const listeners: { readonly [annotation: string]: readonly StepName[] } = {
   'step.millrace.dev/drain-step': ['drain-step', 'pool-pods'],
   'step.millrace.dev/pool-pods': ['pool-pods'],
+  'step.millrace.dev/backup-trigger': ['backup-trigger'],
   'millrace.dev/force-drain': ['drain-step'],
+  'millrace.dev/backup-now': ['backup-trigger'],
   'millrace.dev/reconcile': stepNames,
 };
+
+/** Who cares about the pods of a target. */
+const memberSteps: readonly StepName[] = ['drain-step', 'pool-pods'];
 
 const shardLabel = 'millrace.dev/shard';
 
@@ -193,15 +202,16 @@ function stepsConcerned(
   before: ToldObject | undefined,
   after: ToldObject | undefined,
 ): readonly StepName[] {
+  const audience = kind === 'Pod' ? memberSteps : stepNames;
   if (before === undefined || after === undefined) {
-    return stepNames;
+    return audience;
   }
   const [old, now] = [before.metadata, after.metadata];
   if (old.resourceVersion === now.resourceVersion) {
     return [];
   }
   if (kind === 'Pod') {
-    return stepNames;
+    return audience;
   }
   if (kind === 'Database') {
     const requests = [old, now].map(({ annotations }) => annotations?.['millrace.dev/reconcile']);

@@ -3,11 +3,12 @@ import { changedConcerns } from '#events/relay/known-world.ts';
 import { readObject } from '#events/relay/watched-object.ts';
 import { routing, watchedKinds } from '#events/routes.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
 import { type Instant, parseInstant, plusSeconds } from '#shared/kernel/instant.ts';
 import { wakeOf } from '#shared/kernel/record.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
 import type { ApiServer, Commit } from '#test/world/model/api-server.ts';
+import { worldSteps } from './world-steps.ts';
 
 /** A target and the step that has to look at it: `drain-step Shard/db/orders`. */
 export interface Due {
@@ -24,6 +25,8 @@ interface Alarm {
   readonly at: Instant;
   readonly everySeconds: number;
 }
+
+const routes = routing.routes.filter(({ step }) => worldSteps.includes(step));
 
 const watched: ReadonlySet<ResourceKind> = new Set(watchedKinds(routing));
 
@@ -65,7 +68,7 @@ export class DirectHints {
 
   /** Everything once, as the relay does every half hour. */
   resync(api: ApiServer): void {
-    for (const { step, target } of routing.routes) {
+    for (const { step, target } of routes) {
       for (const object of api.list(target)) {
         this.#mark(dueOf(step, target, object));
       }
@@ -141,7 +144,7 @@ export class DirectHints {
   }
 
   #markMembersOf(kind: ResourceKind, target: KubeObject<ResourceKind> | undefined): void {
-    for (const route of routing.routes) {
+    for (const route of routes) {
       if (target !== undefined && route.target === kind && route.members) {
         this.#mark(dueOf(route.step, kind, target));
       }
@@ -149,7 +152,7 @@ export class DirectHints {
   }
 
   #markAll(kind: ResourceKind, target: KubeObject<ResourceKind>): void {
-    for (const route of routing.routes) {
+    for (const route of routes) {
       if (route.target === kind) {
         this.#mark(dueOf(route.step, kind, target));
       }
@@ -168,7 +171,7 @@ export class DirectHints {
     if (after === null) {
       return;
     }
-    for (const step of stepNames) {
+    for (const step of worldSteps) {
       const record = after.metadata.annotations?.[recordAnnotation(step)] ?? '';
       const isOf = ({ due }: Alarm): boolean => due.step === step && due.uid === after.metadata.uid;
       const known = this.#alarms.find(isOf);

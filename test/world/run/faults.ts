@@ -1,6 +1,5 @@
 import { forceDrain, recordAnnotation } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
-import { stepNames } from '#shared/api/steps.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
@@ -8,6 +7,7 @@ import { garble, rewriteRecord } from './pooler-records.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
 import { edit, remove } from './person.ts';
 import type { Workload } from './workload.ts';
+import { worldSteps } from './world-steps.ts';
 import { type Interference, type Operation, type World, rightClocks } from './world.ts';
 
 /** What becomes of the struck question: served as usual, served otherwise, or not now and perhaps never. */
@@ -256,7 +256,8 @@ export function faultsOf({ steps, edits = [], losesMember }: Workload): readonly
     ({ costs }) =>
       costs === 'nothing' ||
       costs === 'the lead' ||
-      (steps.length === stepNames.length && (costs !== 'a further member' || losesMember !== true)),
+      (steps.length === worldSteps.length &&
+        (costs !== 'a further member' || losesMember !== true)),
   );
   const own = edits.map(({ name, act }) =>
     theirs(`F18 ${name}`, anywhere, (_operation, world) => {

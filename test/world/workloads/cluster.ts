@@ -2,7 +2,6 @@ import type { DataPlaneConfig } from '#infra/local/data-plane/state.ts';
 import { releasedClaim } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { cellLabel, poolLabel } from '#shared/api/labels.ts';
-import { stepNames } from '#shared/api/steps.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import { isReady } from '#shared/kube/readiness.ts';
@@ -13,6 +12,7 @@ import { Oracles } from '#test/world/oracles/oracles.ts';
 import type { Tally } from '#test/world/oracles/tally.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
 import type { Edit } from '#test/world/run/workload.ts';
+import { worldSteps } from '#test/world/run/world-steps.ts';
 import { edit, remove } from '#test/world/run/person.ts';
 import { addNeighbour } from '#test/world/run/pooler-records.ts';
 import { type Setup, World } from '#test/world/run/world.ts';
@@ -54,7 +54,7 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
   const world = new World({
     multigres,
     start,
-    steps: stepNames,
+    steps: worldSteps,
     tally,
     witness: new Oracles(tally),
     versions: options.versions ?? 'object',
