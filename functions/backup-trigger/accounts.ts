@@ -59,6 +59,8 @@ export interface Accounts {
   /** When something is due next, or has been since; `null` where nothing is. */
   readonly nextAt: Instant | null;
   readonly states: readonly ScheduleState[];
+  /** Slots up to here never fire, whatever else is so; `null` where there is no such limit. */
+  readonly neverUpTo: Instant | null;
   /** Schedules that cannot be in force, with what to change. */
   readonly problems: readonly string[];
 }
@@ -71,8 +73,9 @@ interface Book {
 
 interface Look {
   readonly now: Instant;
-  /** Slots before it never fire, because what said when they are due, or whether, may have been different. */
+  /** By the API server's clock; now where it does not say. */
   readonly specChangedAt: Instant;
+  /** The spec changed at least twice since the record was written, so a schedule may have been suspended in between. */
   readonly mayHideSuspension: boolean;
   /** Why nothing can be begun now, `null` where something can. */
   readonly holdUp: SlotReason | null;
@@ -93,10 +96,10 @@ export function accountsOf(
   const look: Look = {
     now,
     holdUp,
-    specChangedAt: Math.min(changedAt, now) as Instant,
+    specChangedAt: changedAt,
     mayHideSuspension: recorded !== null && shard.generation >= recorded.generation + 2,
   };
-  const found = shard.schedules.map((view) => stateOf(view, shard.uid, now));
+  const found = shard.schedules.map((view) => stateOf(view, shard.uid));
   const books = found.map(({ state }) =>
     bookOf(state, recorded?.data.schedules[state.view.name], look),
   );
@@ -114,6 +117,7 @@ export function accountsOf(
     due: [...requestDue(snapshot), ...books.flatMap((book) => book.due).toSorted(byUrgency)],
     nextAt: nextTimes.length === 0 ? null : (Math.min(...nextTimes) as Instant),
     states,
+    neverUpTo: look.mayHideSuspension ? look.specChangedAt : null,
     problems: found.flatMap(({ problem }) => problem ?? []),
   };
 }
@@ -121,7 +125,6 @@ export function accountsOf(
 function stateOf(
   view: ScheduleView,
   shardUid: string,
-  now: Instant,
 ): { readonly state: ScheduleState; readonly problem: string | undefined } {
   const { name, jitterSeconds: jitter } = view;
   const timetable = timetableOf(view.timing);
@@ -130,7 +133,7 @@ function stateOf(
     const state = { view, slots: null, offsetSeconds };
     return { state, problem: `schedule ${name} is not in force: ${timetable.why}` };
   }
-  if (isJitterTooLong(timetable.slots, jitter, now)) {
+  if (isJitterTooLong(view.timing, jitter)) {
     const state = { view, slots: null, offsetSeconds };
     return {
       state,
@@ -172,11 +175,13 @@ function passSuspension(
   { view }: ScheduleState,
   slots: Slots,
   known: ScheduleEntry,
-  { now }: Look,
+  { now, specChangedAt }: Look,
 ): Book {
   const { off, again, ...rest } = known;
-  const last = slots.latest(fromSeconds(known.at), now);
-  const at = Math.max(known.at, secondsOf(now));
+  // A handler whose clock is behind must not put an end to it before it was.
+  const until = Math.max(now, specChangedAt) as Instant;
+  const last = slots.latest(fromSeconds(known.at), until);
+  const at = Math.max(known.at, secondsOf(until));
   const passedOver: PassedOver[] = [
     ...(again === undefined ? [] : [endedAgain(view.name, known, 'Suspended')]),
     ...(last === undefined ? [] : [passedSlots(view.name, slots, known, last, 'Suspended')]),
@@ -208,13 +213,18 @@ function hiddenSlots(
   entry: ScheduleEntry,
   { specChangedAt, mayHideSuspension }: Look,
 ): { readonly entry: ScheduleEntry; readonly passedOver: readonly PassedOver[] } {
-  const last = mayHideSuspension ? slots.latest(fromSeconds(entry.at), specChangedAt) : undefined;
-  if (last === undefined) {
+  if (!mayHideSuspension) {
     return { entry, passedOver: [] };
   }
-  const passed = passedSlots(schedule, slots, entry, last, 'SpecChanged');
-  const repeated = entry.again === undefined ? [] : [endedAgain(schedule, entry, 'SpecChanged')];
-  return { entry: withEnding(entry, passed), passedOver: [...repeated, passed] };
+  const at = fromSeconds(entry.at);
+  const last = slots.latest(at, specChangedAt);
+  const passedOver = [
+    ...(entry.again === undefined || at > specChangedAt
+      ? []
+      : [endedAgain(schedule, entry, 'SpecChanged')]),
+    ...(last === undefined ? [] : [passedSlots(schedule, slots, entry, last, 'SpecChanged')]),
+  ];
+  return { entry: withEnding(entry, passedOver.at(-1)), passedOver };
 }
 
 /** The newest slot that is due may begin; older ones are superseded, and one that is too late ends. */

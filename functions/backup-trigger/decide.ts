@@ -169,7 +169,7 @@ function passOver(input: BackupInput, now: Instant): BackupDecision | undefined 
       ...statusEffects(input, data, now),
       ...texts.map((text) => event('Warning', 'SlotsSkipped', text)),
     ]),
-    counts: passedOver.map(skipCount),
+    counts: passedOver.filter(({ result }) => result === 'skipped').map(skipCount),
   };
 }
 

@@ -91,8 +91,11 @@ export function runRecord(
   reason: Reason,
   now: Instant,
 ): BackupRecord {
-  const { uid, generation } = snapshot.shard;
+  const { uid, generation: current } = snapshot.shard;
   const { run } = data;
+  // That of the intent as long as the run is on: what has changed since shows only beside it.
+  const generation =
+    runOf(snapshot) === undefined ? current : (recordOf(snapshot)?.generation ?? current);
   const isYoung = now < Date.parse(run.at) + youngForSeconds * 1000;
   return {
     v: 1,

@@ -28,8 +28,8 @@ const daySeconds = 86_400;
 /** How far back a latest slot is looked for, step by step, in seconds: each window holds few slots if the one before had none. */
 const windowsSeconds = [3_600, daySeconds, 8 * daySeconds, 32 * daySeconds, 366 * daySeconds];
 
-/** Slots whose distances are looked at before a jitter is found short enough. */
-const slotsForDistance = 200;
+/** Times whose distances are looked at before a jitter is found short enough. */
+const timesForDistance = 60;
 
 export function timetableOf(timing: Timing): Timetable {
   return timing.kind === 'every'
@@ -180,14 +180,26 @@ export function jitterSeconds(shardUid: string, schedule: string, jitter: number
   return jitter === 0 ? 0 : Number.parseInt(fnv1a32(shardUid, schedule), 16) % jitter;
 }
 
-/** Whether two slots are so close that the jitter is not shorter than half the time between them. */
-export function isJitterTooLong(slots: Slots, jitter: number, from: Instant): boolean {
+/**
+ * Whether two slots are so close that the jitter is not shorter than half the time between them. Of a cron expression the
+ * first of the year that begins after the epoch are looked at, on the wall's clock; jitter moves all slots of a schedule by
+ * the same time, so one that is found too late to be too long puts none before another.
+ */
+export function isJitterTooLong(timing: Timing, jitter: number): boolean {
   if (jitter === 0) {
     return false;
   }
-  const seen = nextSlots(slots, from, slotsForDistance);
-  return seen.some((slot, place) => {
-    const next = seen[place + 1];
-    return next !== undefined && next - slot <= 2 * jitter * 1000;
-  });
+  if (timing.kind === 'every') {
+    return 2 * jitter >= timing.seconds;
+  }
+  const times = parseCron(timing.cron);
+  let time = times.kind === 'times' ? times.next(0) : undefined;
+  for (let seen = 0; time !== undefined && seen < timesForDistance; seen += 1) {
+    const next: number | undefined = times.kind === 'times' ? times.next(time) : undefined;
+    if (next !== undefined && next - time <= 2 * jitter * 1000) {
+      return true;
+    }
+    time = next;
+  }
+  return false;
 }

@@ -274,6 +274,7 @@ function isToRepeat({ accounts }: BackupInput, run: Run, now: Instant): boolean 
     slot !== undefined &&
     accounts.entries[run.schedule]?.at === secondsOf(slot) &&
     run.attempt < mostRepeats &&
+    (accounts.neverUpTo === null || slot > accounts.neverUpTo) &&
     mayRepeat(state, slot, now)
   );
 }

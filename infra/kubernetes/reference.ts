@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import {
+  backupNow,
   drainMirror,
   drainRequest,
   forceDrain,
@@ -32,6 +33,11 @@ const conditions: readonly (readonly [type: string, owner: string, meaning: stri
     'drain-step',
     'Nobody is leaving. `False` says who is, or what that waits for; `Unknown`, that it cannot be told.',
   ],
+  [
+    '`BackupsOnSchedule`',
+    'backup-trigger',
+    'Every schedule is in force and has its backups: `False` once two slots, and the usual length of a run, have gone by without a good one, or a schedule has to be corrected. Only where there are schedules.',
+  ],
 ];
 
 const annotations: readonly (readonly [key: string, on: string, by: string, meaning: string])[] = [
@@ -46,6 +52,12 @@ const annotations: readonly (readonly [key: string, on: string, by: string, mean
     'Shard',
     'people',
     'The uid of the pod whose drain may go past its unmet gate, also after the pod is gone.',
+  ],
+  [
+    backupNow,
+    'Shard',
+    'people',
+    '`<type>/<token>`: one backup besides the schedules for each new value, with the type `full`, `differential` or `incremental` and a token of at most 40 letters, digits and `._:-`.',
   ],
   [reconcileRequest, 'Shard, Database', 'people', 'A new value wakes every step once.'],
   [
