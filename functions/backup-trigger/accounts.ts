@@ -143,6 +143,11 @@ function stateOf(
   return { state: { view, slots: timetable.slots, offsetSeconds }, problem: undefined };
 }
 
+/** Short, since eight of them have to fit: two timings of one schedule only have to differ. */
+export function timingHash(timing: ScheduleView['timing']): string {
+  return fnv1a32(JSON.stringify(timing)).slice(0, 6);
+}
+
 /** A schedule's entry as this look leaves it, and what comes of it. */
 function bookOf(state: ScheduleState, known: ScheduleEntry | undefined, look: Look): Book {
   const { view, slots } = state;
@@ -150,7 +155,7 @@ function bookOf(state: ScheduleState, known: ScheduleEntry | undefined, look: Lo
     return { entry: known, passedOver: [], due: [] };
   }
   const at = secondsOf(look.now);
-  const timing = fnv1a32(JSON.stringify(view.timing));
+  const timing = timingHash(view.timing);
   if (known === undefined) {
     // Whatever was due before it was first seen is accounted for: nothing old fires.
     const entry = { at, from: at, timing, ...(view.isSuspended ? { off: true as const } : {}) };
@@ -177,7 +182,7 @@ function passSuspension(
   known: ScheduleEntry,
   { now, specChangedAt }: Look,
 ): Book {
-  const { off, again, ...rest } = known;
+  const { off, again, good, ...rest } = known;
   // A handler whose clock is behind must not put an end to it before it was.
   const until = Math.max(now, specChangedAt) as Instant;
   const last = slots.latest(fromSeconds(known.at), until);
@@ -189,21 +194,19 @@ function passSuspension(
   const entry: ScheduleEntry = {
     ...withEnding(rest, passedOver.at(-1)),
     at,
-    ...(off === true ? { from: at } : { off: true as const }),
+    ...(off === true
+      ? { from: at }
+      : { off: true as const, ...(good === undefined ? {} : { good }) }),
   };
   return { entry, passedOver, due: [] };
 }
 
 /** Another timing is another schedule: its slots before the change were never due. */
 function underNewTiming(known: ScheduleEntry, timing: string, look: Look): ScheduleEntry {
-  const { again: _, ...rest } = known;
+  const { again: _, good: __, ...rest } = known;
   const changedAt = secondsOf(look.specChangedAt);
-  return {
-    ...rest,
-    timing,
-    at: Math.max(known.at, changedAt),
-    from: Math.max(known.from, changedAt),
-  };
+  const at = Math.max(known.at, changedAt);
+  return { ...rest, timing, at, from: at };
 }
 
 /** A spec that changed twice since the record was written may have been suspended in between, and nobody looked. */

@@ -125,7 +125,7 @@ export function advanceTo(
   const isSame =
     record.kind === 'ours'
       ? next !== null && newsOf(record.record) === newsOf(next)
-      : next === null;
+      : record.kind === 'none' && next === null;
   return isSame
     ? []
     : [

@@ -40,10 +40,10 @@ const seconds = z.number().int().nonnegative();
 const entry = z.strictObject({
   /** Every slot up to here is accounted for. */
   at: seconds,
-  /** Slots that were missed are counted from here: when the schedule was first seen, or came to be in force again. */
+  /** Slots that were missed are counted from here: its last good backup, or when it came to be in force. */
   from: seconds,
-  /** When its last good backup was complete. */
-  ok: seconds.optional(),
+  /** `from` is when its last good backup was complete. */
+  good: z.literal(true).optional(),
   /** What says when it is due, as a hash: another one makes it another schedule. */
   timing: z.string(),
   /** It was last seen suspended. */

@@ -149,28 +149,32 @@ function successFields(
   entry: ScheduleEntry | undefined,
   before: Fields,
 ) {
-  if (entry?.ok === undefined) {
-    return {};
-  }
-  const lastSuccess = toText(fromSeconds(entry.ok));
-  const backup = goodBackups(backups).find(({ stoppedAt }) => secondsOf(stoppedAt) === entry.ok);
-  if (backup !== undefined) {
-    return {
-      lastSuccess,
-      lastDurationSeconds: durationOf(backup),
-      ...(backup.sizeBytes === null ? {} : { lastSizeBytes: Number(backup.sizeBytes) }),
-    };
-  }
   const told = before.backups?.find((candidate) => candidate.schedule === schedule);
-  return told?.lastSuccess !== lastSuccess
-    ? { lastSuccess }
-    : {
-        lastSuccess,
-        ...(told.lastDurationSeconds === undefined
-          ? {}
-          : { lastDurationSeconds: told.lastDurationSeconds }),
-        ...(told.lastSizeBytes === undefined ? {} : { lastSizeBytes: told.lastSizeBytes }),
-      };
+  if (entry?.good === undefined) {
+    return toldSuccess(told);
+  }
+  const lastSuccess = toText(fromSeconds(entry.from));
+  const backup = goodBackups(backups).find(({ stoppedAt }) => secondsOf(stoppedAt) === entry.from);
+  if (backup === undefined) {
+    return told?.lastSuccess === lastSuccess ? toldSuccess(told) : { lastSuccess };
+  }
+  return {
+    lastSuccess,
+    lastDurationSeconds: durationOf(backup),
+    ...(backup.sizeBytes === null ? {} : { lastSizeBytes: Number(backup.sizeBytes) }),
+  };
+}
+
+type ToldSchedule = NonNullable<Fields['backups']>[number];
+
+function toldSuccess(told: ToldSchedule | undefined) {
+  return {
+    ...(told?.lastSuccess === undefined ? {} : { lastSuccess: told.lastSuccess }),
+    ...(told?.lastDurationSeconds === undefined
+      ? {}
+      : { lastDurationSeconds: told.lastDurationSeconds }),
+    ...(told?.lastSizeBytes === undefined ? {} : { lastSizeBytes: told.lastSizeBytes }),
+  };
 }
 
 interface GoodBackup extends Pick<Backup, 'type' | 'sizeBytes'> {
@@ -255,8 +259,7 @@ function missedText(
   if (slots === null || view.isSuspended || entry === undefined) {
     return undefined;
   }
-  const good = Math.max(entry.from, entry.ok ?? 0);
-  const [, second] = nextSlots(slots, fromSeconds(good), 2);
+  const [, second] = nextSlots(slots, fromSeconds(entry.from), 2);
   if (second === undefined) {
     return undefined;
   }
@@ -266,15 +269,13 @@ function missedText(
   if (now < plusSeconds(second, offsetSeconds + usual)) {
     return undefined;
   }
-  const since =
-    entry.ok === undefined || entry.ok < entry.from
-      ? `no good backup since it is in force (${toText(fromSeconds(entry.from))})`
-      : `no good backup since ${toText(fromSeconds(entry.ok))}`;
+  const from = toText(fromSeconds(entry.from));
+  const since = entry.good === undefined ? `since it is in force (${from})` : `since ${from}`;
   const last =
     entry.slot === undefined || entry.end === undefined
       ? ''
       : `; its slot ${toText(fromSeconds(entry.slot))} ended ${entry.end}${entry.why === undefined ? '' : ` (${entry.why})`}`;
-  return `schedule ${view.name} has had ${since}${last}`;
+  return `schedule ${view.name} has had no good backup ${since}${last}`;
 }
 
 /** The API server orders the fields and the items of what it stores as it likes. */

@@ -288,7 +288,7 @@ function entryAfter(
   const { why: _, ...rest } = entry;
   return {
     ...rest,
-    ...(completeAt === undefined ? {} : { ok: secondsOf(completeAt) }),
+    ...(completeAt === undefined ? {} : { from: secondsOf(completeAt), good: true as const }),
     ...(repeats ? { again: run.attempt + 1 } : {}),
     slot: secondsOf(parseInstant(run.slot) ?? (0 as Instant)),
     end: result,

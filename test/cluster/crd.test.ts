@@ -72,6 +72,11 @@ function withPool(change: Json): Json {
   return aShard({ pools: [aPool(change)] });
 }
 
+function withSchedule(change: Json): Json {
+  const schedule = { name: 'nightly', cron: '0 2 * * *', type: 'full', ...change };
+  return aShard({ backup: { schedules: [schedule] } });
+}
+
 function withPodSpec(podSpec: Json): Json {
   return withPool({ podTemplate: { spec: { containers: [container], ...podSpec } } });
 }
@@ -400,6 +405,67 @@ const shardCases: readonly Case[] = [
     refused: ['9s', 'soon', '5', '-5m', '1d', '0.1m'].map((deadline) =>
       aShard({ drain: { deadline } }),
     ),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[]',
+    says: 'give either cron or every',
+    admitted: [withSchedule({}), withSchedule({ cron: undefined, every: '6h' })],
+    refused: [withSchedule({ every: '6h' }), withSchedule({ cron: undefined })],
+  },
+  {
+    rule: 'Shard spec.backup.schedules[]',
+    says: 'give a jitter that is shorter',
+    admitted: [
+      withSchedule({ cron: undefined, every: '10m', jitter: '299s' }),
+      withSchedule({ jitter: '12h' }),
+    ],
+    refused: [withSchedule({ cron: undefined, every: '10m', jitter: '5m' })],
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].name',
+    says: 'use lower-case letters',
+    admitted: [withSchedule({ name: 'nightly-1' })],
+    refused: ['Nightly', '-nightly', '@now'].map((name) => withSchedule({ name })),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].cron',
+    says: 'write cron with five fields',
+    admitted: ['*/5 * * * *', '0 2 * * MON-FRI', '0 2 L * *'].map((cron) => withSchedule({ cron })),
+    refused: ['0 0 2 * * *', '0 2 * *', '@daily', '? 2 * * *', '0  2 * * *'].map((cron) =>
+      withSchedule({ cron }),
+    ),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].every',
+    says: 'give every as a duration of at least 10s',
+    admitted: ['10s', '1h30m'].map((every) => withSchedule({ cron: undefined, every })),
+    refused: ['9s', '10.5s', '10500ms', 'daily'].map((every) =>
+      withSchedule({ cron: undefined, every }),
+    ),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].timeZone',
+    says: 'give timeZone as a name',
+    admitted: ['UTC', 'Europe/London', 'Etc/GMT+5'].map((timeZone) => withSchedule({ timeZone })),
+    refused: ['+01:00', 'Europe London'].map((timeZone) => withSchedule({ timeZone })),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].startingDeadline',
+    says: 'give startingDeadline as a duration of at least 5m',
+    admitted: [withSchedule({ startingDeadline: '5m' })],
+    refused: ['299s', 'soon'].map((startingDeadline) => withSchedule({ startingDeadline })),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].runDeadline',
+    says: 'give runDeadline as a duration of at least 1m',
+    admitted: [withSchedule({ runDeadline: '1m' })],
+    refused: [withSchedule({ runDeadline: '59s' })],
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].jitter',
+    says: 'give jitter as a duration in whole seconds',
+    admitted: [withSchedule({ jitter: '0s' })],
+    refused: ['1.5m', '100ms'].map((jitter) => withSchedule({ jitter })),
   },
 ];
 

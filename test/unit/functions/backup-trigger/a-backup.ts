@@ -14,7 +14,7 @@ import {
   readBackupRecord,
 } from '#functions/backup-trigger/record.ts';
 import type { BackupSnapshot, ScheduleView } from '#functions/backup-trigger/snapshot.ts';
-import { fnv1a32 } from '#shared/api/names.ts';
+import { timingHash } from '#functions/backup-trigger/accounts.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 
 export const now = Date.parse('2026-01-01T12:00:00Z') as Instant;
@@ -55,7 +55,7 @@ export function anEntry(
   return {
     at: at(seconds) / 1000,
     from: at(-7200) / 1000,
-    timing: fnv1a32(JSON.stringify(schedule.timing)),
+    timing: timingHash(schedule.timing),
     ...changes,
   };
 }
