@@ -10,9 +10,9 @@ export type Timing =
 /** The slots of one schedule: whole seconds, and the same ones from wherever they are asked for. */
 export interface Slots {
   /** The first slot after the instant; `undefined` where there is none any more. */
-  after(instant: Instant): Instant | undefined;
+  readonly after: (instant: Instant) => Instant | undefined;
   /** The last slot that is after `from` and not after `until`. */
-  latest(from: Instant, until: Instant): Instant | undefined;
+  readonly latest: (from: Instant, until: Instant) => Instant | undefined;
 }
 
 export type Timetable =

@@ -201,8 +201,9 @@ function isJobRunning({ snapshot: { job } }: BackupInput): boolean {
   );
 }
 
-function withoutLoss({ lost: _, ...run }: Run): Run {
-  return run;
+function withoutLoss(run: Run): Run {
+  const { lost: _, ...found } = run;
+  return found;
 }
 
 /** Nothing ends; the record is written only where it says something new. */

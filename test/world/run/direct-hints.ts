@@ -1,14 +1,14 @@
 import { type Audience, concernsOf } from '#events/relay/digest.ts';
 import { changedConcerns } from '#events/relay/known-world.ts';
 import { readObject } from '#events/relay/watched-object.ts';
-import { routing, watchedKinds } from '#events/routes.ts';
+import { watchedKinds } from '#events/routes.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import { type Instant, parseInstant, plusSeconds } from '#shared/kernel/instant.ts';
 import { wakeOf } from '#shared/kernel/record.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
 import type { ApiServer, Commit } from '#test/world/model/api-server.ts';
-import { worldSteps } from './world-steps.ts';
+import { twoRoutes, twoSteps } from '#test/builders/two-steps.ts';
 
 /** A target and the step that has to look at it: `drain-step Shard/db/orders`. */
 export interface Due {
@@ -26,9 +26,9 @@ interface Alarm {
   readonly everySeconds: number;
 }
 
-const routes = routing.routes.filter(({ step }) => worldSteps.includes(step));
+const { routes } = twoRoutes;
 
-const watched: ReadonlySet<ResourceKind> = new Set(watchedKinds(routing));
+const watched: ReadonlySet<ResourceKind> = new Set(watchedKinds(twoRoutes));
 
 /** An `at` that fired and is still recorded fires again after this many seconds, as with the relay. */
 const overdueAgainSeconds = 300;
@@ -61,7 +61,7 @@ export class DirectHints {
     for (const { audience } of changed) {
       this.#tell(audience, commit, api);
     }
-    if (routing.routes.some(({ target }) => target === commit.kind)) {
+    if (routes.some(({ target }) => target === commit.kind)) {
       this.#followRecords(commit, now);
     }
   }
@@ -171,7 +171,7 @@ export class DirectHints {
     if (after === null) {
       return;
     }
-    for (const step of worldSteps) {
+    for (const step of twoSteps) {
       const record = after.metadata.annotations?.[recordAnnotation(step)] ?? '';
       const isOf = ({ due }: Alarm): boolean => due.step === step && due.uid === after.metadata.uid;
       const known = this.#alarms.find(isOf);
@@ -193,7 +193,7 @@ export class DirectHints {
 
 function concernsIn({ kind }: Commit, object: Commit['after']) {
   const read = object === null ? undefined : readObject(object);
-  return read === undefined ? [] : concernsOf(routing, kind, read);
+  return read === undefined ? [] : concernsOf(twoRoutes, kind, read);
 }
 
 function dueOf(

@@ -7,8 +7,8 @@ import { garble, rewriteRecord } from './pooler-records.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
 import { edit, remove } from './person.ts';
 import type { Workload } from './workload.ts';
-import { worldSteps } from './world-steps.ts';
 import { type Interference, type Operation, type World, rightClocks } from './world.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 
 /** What becomes of the struck question: served as usual, served otherwise, or not now and perhaps never. */
 export type Blow = Interference | 'served' | 'not served';
@@ -256,8 +256,7 @@ export function faultsOf({ steps, edits = [], losesMember }: Workload): readonly
     ({ costs }) =>
       costs === 'nothing' ||
       costs === 'the lead' ||
-      (steps.length === worldSteps.length &&
-        (costs !== 'a further member' || losesMember !== true)),
+      (steps.length === twoSteps.length && (costs !== 'a further member' || losesMember !== true)),
   );
   const own = edits.map(({ name, act }) =>
     theirs(`F18 ${name}`, anywhere, (_operation, world) => {

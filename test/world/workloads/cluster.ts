@@ -12,10 +12,10 @@ import { Oracles } from '#test/world/oracles/oracles.ts';
 import type { Tally } from '#test/world/oracles/tally.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
 import type { Edit } from '#test/world/run/workload.ts';
-import { worldSteps } from '#test/world/run/world-steps.ts';
 import { edit, remove } from '#test/world/run/person.ts';
 import { addNeighbour } from '#test/world/run/pooler-records.ts';
 import { type Setup, World } from '#test/world/run/world.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 
 /** 2026-01-01T00:00:00Z */
 const start = Date.UTC(2026, 0, 1) as Instant;
@@ -54,7 +54,7 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
   const world = new World({
     multigres,
     start,
-    steps: worldSteps,
+    steps: twoSteps,
     tally,
     witness: new Oracles(tally),
     versions: options.versions ?? 'object',

@@ -6,6 +6,7 @@ import type { ResourceKind } from '#shared/kube/resources.ts';
 import { aRecord, aShard, written } from './objects.ts';
 import { RecordingQueue } from './recording-queue.ts';
 import { VirtualTimers } from './virtual-timers.ts';
+import { twoRoutes } from '#test/builders/two-steps.ts';
 
 /** Relays that watch the same cluster, of which one leads. */
 function setUp() {
@@ -15,6 +16,7 @@ function setUp() {
     const queue = new RecordingQueue();
     const news: RelayNews[] = [];
     const relay = new Relay({
+      routing: twoRoutes,
       clusterId: 'test',
       stage: 'test',
       namespaces: [],

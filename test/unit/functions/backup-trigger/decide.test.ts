@@ -149,7 +149,7 @@ describe('what is due', () => {
       .recorded(record?.data ?? { schedules: {} }, { wake: { at: text(offset) } })
       .shard({
         schedules: [schedule],
-        status: { condition: conditionAfter(decision) ?? null, fields: fields as object },
+        status: { condition: conditionAfter(decision) ?? null, fields },
       })
       .decide(-800);
 
