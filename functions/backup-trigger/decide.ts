@@ -22,7 +22,7 @@ import {
   wakeOf,
   waitSeconds,
 } from './moves.ts';
-import type { BackupData, Run } from './record.ts';
+import { type BackupData, type Run, maxSeenLength } from './record.ts';
 import type { BackupSnapshot } from './snapshot.ts';
 import { conditionEffects, emptyStatus, statusEffects } from './status.ts';
 import {
@@ -250,11 +250,8 @@ function start({ snapshot, accounts }: BackupInput, now: Instant): BackupDecisio
 }
 
 function runFor({ backups }: BackupSnapshot, due: Due, now: Instant): Run {
-  const starts =
-    backups.kind === 'present' ? backups.value.flatMap((it) => it.startedAt ?? []) : [];
-  const seen = starts.toSorted(
-    (one, other) => (parseInstant(other) ?? 0) - (parseInstant(one) ?? 0),
-  )[0];
+  const newest = backups.kind === 'present' ? backups.value.at(-1)?.id : undefined;
+  const seen = newest !== undefined && newest.length <= maxSeenLength ? newest : undefined;
   return {
     schedule: due.schedule,
     slot: due.slot,

@@ -11,6 +11,9 @@ import {
 /** With eight schedules whose names are as long as they may be, and a run with the longest job, it has less. */
 export const backupRecordBytes = 2048;
 
+/** pgBackRest names a backup with at most 33 characters, its full one included. */
+export const maxSeenLength = 36;
+
 /** Why a slot was passed over, or ended without a success. In the record, in the status, and a label of a metric. */
 export const slotReasons = [
   'Superseded',
@@ -70,8 +73,8 @@ const run = z.strictObject({
   at: z.iso.datetime(),
   /** How long it is watched. */
   until: z.iso.datetime(),
-  /** The start of the newest backup that was there before. */
-  seen: z.iso.datetime({ offset: true }).optional(),
+  /** The newest backup that was there before, where its id is one that a record can keep. */
+  seen: z.string().min(1).max(maxSeenLength).optional(),
   job: z.string().optional(),
   refused: z.string().optional(),
   /** Since when nothing shows that it runs. */

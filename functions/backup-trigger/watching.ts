@@ -57,13 +57,11 @@ export function backupListed(input: BackupInput, now: Instant): BackupDecision |
   const { backups, job } = input.snapshot;
   const made = job.kind === 'present' ? job.value.backup : null;
   const listed = backups.kind === 'present' ? backups.value : [];
-  const backup = listed.find(
-    (candidate) =>
-      candidate.status === 'complete' &&
-      (run.job === undefined
-        ? isBegunSince(run, candidate)
-        : candidate.job === run.job || candidate.id === made),
-  );
+  const candidates =
+    run.job === undefined
+      ? begunSince(run, listed)
+      : listed.filter(({ id, job: ofJob }) => ofJob === run.job || id === made);
+  const backup = candidates.find(({ status }) => status === 'complete');
   if (backup === undefined) {
     return undefined;
   }
@@ -78,17 +76,20 @@ export function backupListed(input: BackupInput, now: Instant): BackupDecision |
   });
 }
 
-/** Newer than everything there was before, and not from long before the intent. */
-function isBegunSince({ at, seen }: Run, { startedAt }: Backup): boolean {
-  const start = parseInstant(startedAt ?? undefined);
+/**
+ * Those that the list has behind the newest one there was before: it is in the order in which they were begun, whatever the
+ * clocks say. Where that one is not there any more, or there was none, those that are not from long before the intent.
+ */
+function begunSince({ at, seen }: Run, listed: readonly Backup[]): readonly Backup[] {
+  const place = listed.findIndex(({ id }) => id === seen);
+  if (place >= 0) {
+    return listed.slice(place + 1);
+  }
   const asked = parseInstant(at);
-  const before = parseInstant(seen);
-  return (
-    start !== undefined &&
-    asked !== undefined &&
-    start >= asked - clockSlackSeconds * 1000 &&
-    (before === undefined || start > before)
-  );
+  return listed.filter(({ startedAt }) => {
+    const start = parseInstant(startedAt ?? undefined);
+    return start !== undefined && asked !== undefined && start >= asked - clockSlackSeconds * 1000;
+  });
 }
 
 export function backupFailed(input: BackupInput, now: Instant): BackupDecision | undefined {

@@ -79,28 +79,12 @@ describe('backups on a real API server', () => {
 
   test('a request makes one backup for its token, also where its reply is lost', async () => {
     const { dataPlane, patchShard, decisions } = stageUnderTest();
-    await prepare(stageUnderTest().stage);
     const before = (await backupsInRepository()).length;
     decisions.length = 0;
     await dataPlane.faults.inject({ kind: 'lostBackupReply' });
 
     await patchShard({ metadata: { annotations: { 'millrace.dev/backup-now': 'full/by-hand' } } });
-    await until('it is adopted', () => statusOf()?.backupRequest?.result === 'adopted').catch(
-      (e) => {
-        console.log(
-          JSON.stringify(
-            decisions.filter((d) => d.step === 'backup-trigger'),
-            null,
-            1,
-          ),
-        );
-        console.log(
-          JSON.stringify(statusOf()),
-          JSON.stringify(stageUnderTest().stage.world.get('Shard', 'orders')?.metadata.annotations),
-        );
-        throw e;
-      },
-    );
+    await until('it is adopted', () => statusOf()?.backupRequest?.result === 'adopted');
 
     expect(statusOf()?.backupRequest).toEqual({ request: 'full/by-hand', result: 'adopted' });
     expect(asked()).toEqual(['@now by-hand']);

@@ -54,7 +54,7 @@ const run = fc.record(
     attempt: fc.integer({ min: 0, max: 3 }),
     at: instantText,
     until: instantText,
-    seen: instantText,
+    seen: fc.constantFrom('a', 'c'),
     job: fc.constantFrom('job-1', 'job-2'),
     refused: fc.constant('answers 400'),
     lost: instantText,

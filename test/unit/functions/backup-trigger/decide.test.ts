@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { beforeAnything, betweenRuns, whileRunning } from '#functions/backup-trigger/decide.ts';
 import { holdUps } from '#functions/backup-trigger/hold-ups.ts';
-import { backupRecordBytes } from '#functions/backup-trigger/record.ts';
+import { backupRecordBytes, maxSeenLength } from '#functions/backup-trigger/record.ts';
 import { jitterSeconds } from '#functions/backup-trigger/slots.ts';
 import { answerPlace, maxAnswerLength } from '#shared/kernel/effect.ts';
 import { absent, present, unknown } from '#shared/kernel/read.ts';
@@ -187,6 +187,15 @@ describe('what is due', () => {
         refused: { state: 'refused', data: { run: { refused: answerPlace } } },
       },
     });
+  });
+
+  test('the intent names the newest backup there is, if a record can keep its name', () => {
+    const seenIn = (id: string) =>
+      recordAfter(aShardWith().listing(aBackup('a', -60), aBackup(id, -90)).decide(1))?.data.run
+        ?.seen;
+
+    expect(seenIn('20260101-100000F_20260101-113000I')).toBe('20260101-100000F_20260101-113000I');
+    expect(seenIn('x'.repeat(maxSeenLength + 1))).toBeUndefined();
   });
 
   test('older slots are superseded first, in one write, and then the newest begins', () => {
@@ -538,13 +547,17 @@ describe('a run', () => {
   });
 
   test('without a known job adopts a backup that was begun since, and no other', () => {
-    const seen = aShardWith().running(aRun({ seen: text(-30) }), 'asked');
+    const seen = aShardWith().running(aRun({ seen: 'a' }), 'asked');
 
-    expect(seen.listing(aBackup('b', 3)).decide(70)).toMatchObject({
+    expect(seen.listing(aBackup('a', 3), aBackup('b', 3)).decide(70)).toMatchObject({
       reason: 'BackupAdopted',
+      message: expect.stringContaining('backup b'),
       counts: [{ labels: { result: 'adopted' } }],
     });
-    expect(seen.listing(aBackup('b', -30)).decide(70).reason).toBe('BackupOutcomeAwaited');
+    expect(seen.listing(aBackup('b', 3), aBackup('a', 3)).decide(70).reason).toBe(
+      'BackupOutcomeAwaited',
+    );
+    expect(seen.listing(aBackup('b', 3)).decide(70).reason).toBe('BackupAdopted');
     expect(asked.listing(aBackup('b', -61)).decide(70).reason).toBe('BackupOutcomeAwaited');
     expect(known.job(absent).listing(aBackup('b', 3)).decide(70).reason).toBe(
       'BackupOutcomeAwaited',
@@ -845,7 +858,7 @@ test('the longest record fits, with eight schedules and the longest job', () => 
       schedule: name,
       type: 'differential',
       attempt: 2,
-      seen: '2026-01-01T00:00:00.000000Z',
+      seen: 's'.repeat(maxSeenLength),
       lost: text(0),
       job: 'j'.repeat(maxAnswerLength),
     }),
