@@ -18,6 +18,7 @@ interface Write {
   /** The resourceVersion it made; absent where the answer names none, as for a deletion. */
   readonly version: bigint | undefined;
   readonly at: number;
+  readonly steps: readonly StepName[];
 }
 
 const sendSchema = z.object({
@@ -66,11 +67,15 @@ export class HintLedger {
     return this.hints.length - new Set(this.hints.map(({ hint }) => hint.id)).size;
   }
 
-  /** The API server has answered a write to the target with this uid, or to a pod of it. */
-  written(uid: string, resourceVersion?: string): void {
+  /**
+   * The API server has answered a write to the target with this uid, or to a pod of it.
+   *
+   * @param steps whom it concerns
+   */
+  written(uid: string, resourceVersion?: string, steps: readonly StepName[] = stepNames): void {
     const version = resourceVersion === undefined ? undefined : BigInt(resourceVersion);
     const writes = this.#writes.get(uid) ?? [];
-    writes.push({ version, at: this.#tick() });
+    writes.push({ version, at: this.#tick(), steps });
     this.#writes.set(uid, writes);
   }
 
@@ -108,7 +113,9 @@ export class HintLedger {
         const hints = byTarget.get(`${step} ${uid}`) ?? [];
         const isCovered = this.#removed.has(uid)
           ? hints.some(({ hint }) => hint.type === 'dev.millrace.hint.deleted')
-          : writes.every((write) => hints.some((hint) => covers(hint, write)));
+          : writes
+              .filter(({ steps }) => steps.includes(step))
+              .every((write) => hints.some((hint) => covers(hint, write)));
         return isCovered ? [] : [`${step} ${uid}`];
       }),
     );
