@@ -1,4 +1,9 @@
-import { confirmRepository, forceDrain, reconcileRequest } from '#shared/api/annotations.ts';
+import {
+  backupNow,
+  confirmRepository,
+  forceDrain,
+  reconcileRequest,
+} from '#shared/api/annotations.ts';
 import { shardLabel } from '#shared/api/labels.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
@@ -77,6 +82,16 @@ export const routing: Routing = {
       conditions: [],
       ownConditions: ['Ready', 'Reconciling', 'Stalled', 'BackupConfigured'],
       requests: [confirmRepository, reconcileRequest],
+      members: false,
+    },
+    {
+      step: 'backup-trigger',
+      target: 'Shard',
+      // It reads drain-step's record, and waits for a drain by looking every few seconds, only while a backup is due.
+      records: [],
+      conditions: [],
+      ownConditions: ['BackupsOnSchedule'],
+      requests: [backupNow, reconcileRequest],
       members: false,
     },
   ],

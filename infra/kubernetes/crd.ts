@@ -106,6 +106,19 @@ export const servedKinds: readonly ServedKind[] = [
         jsonPath: '.status.drain.pod',
         description: 'The pod that is leaving.',
       },
+      {
+        name: 'Last Backup',
+        type: 'date',
+        jsonPath: '.status.lastBackup.any',
+        description: 'Time since the newest good backup was complete.',
+      },
+      {
+        // kubectl tells no date that is still to come.
+        name: 'Next Backup',
+        type: 'string',
+        jsonPath: '.status.nextBackup',
+        description: 'When the next backup is due.',
+      },
       age,
       {
         name: 'Reason',

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { routing, targetKinds } from '#events/routes.ts';
 import {
   confirmRepository,
+  backupNow,
   drainMirror,
   drainRequest,
   forceDrain,
@@ -35,6 +36,8 @@ const conditionMeanings: Readonly<Record<string, Readonly<Record<string, string>
     PodsUpToDate: 'Claims, pods, Service and disruption budgets are as the spec says.',
     Drained:
       'Nobody is leaving. `False` says who is, or what that waits for; `Unknown`, that it cannot be told.',
+    BackupsOnSchedule:
+      'Every schedule is in force and has its backups: `False` once two slots, and the usual length of a run, have gone by without a good one, or a schedule has to be corrected. Only where there are schedules.',
   },
 };
 
@@ -56,6 +59,12 @@ const annotations: readonly (readonly [key: string, on: string, by: string, mean
     'Database',
     'people',
     'The hash of the repository that backups may move to, away from where they are. The condition that asks for it prints it.',
+  ],
+  [
+    backupNow,
+    'Shard',
+    'people',
+    '`<type>/<token>`: one backup besides the schedules for each new value, with the type `full`, `differential` or `incremental` and a token of at most 40 letters, digits and `._:-`.',
   ],
   [reconcileRequest, 'Shard, Database', 'people', 'A new value wakes every step once.'],
   [

@@ -1,3 +1,4 @@
+import type { BackupType } from '#shared/api/backup.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { PoolerId, RuleNumber, ShardKey } from '#shared/topology/topology.ts';
 
@@ -34,6 +35,36 @@ export interface PoolerStatus {
 export interface AdminReader {
   /** `absent`: the admin service knows no such pooler. An unreachable pooler is `unknown`. */
   poolerStatus(pooler: PoolerId, signal?: AbortSignal): Promise<Read<PoolerStatus>>;
+  /**
+   * Where a backup that was asked for stands. `absent`: this instance of the service knows no such job, which it also says
+   * of one that still ran when it was restarted. A service that has forgotten the job asks a pooler, which answers only
+   * when it has no backup to do itself, so a question without an answer is common and `unknown`.
+   */
+  backupJob(shard: ShardKey, job: string, signal?: AbortSignal): Promise<Read<BackupJob>>;
+  /** Every backup of the shard in the repository, oldest first. Without an answer while a pooler backs up. */
+  backups(shard: ShardKey, signal?: AbortSignal): Promise<Read<readonly Backup[]>>;
+}
+
+export interface BackupJob {
+  readonly status: 'pending' | 'running' | 'completed' | 'failed' | 'unknown';
+  /** The backup it made, once it is complete. */
+  readonly backup: string | null;
+  /** Why it failed. */
+  readonly why: string | null;
+}
+
+/** One backup as the repository has it. */
+export interface Backup {
+  readonly id: string;
+  readonly type: BackupType | 'unknown';
+  readonly status: 'complete' | 'incomplete' | 'failed' | 'unknown';
+  /** The job that made it, `null` where it was made without one. */
+  readonly job: string | null;
+  /** RFC 3339. */
+  readonly startedAt: string | null;
+  readonly stoppedAt: string | null;
+  /** int64, as a decimal string. */
+  readonly sizeBytes: string | null;
 }
 
 /** How an unfenced request ended. After `unknown` it may or may not have taken effect: look before anything else. */
@@ -42,9 +73,17 @@ export type SendResult =
   | { readonly kind: 'refused'; readonly why: string }
   | { readonly kind: 'unknown'; readonly why: string };
 
+/** How a request for a backup ended. */
+export type StartResult =
+  | { readonly kind: 'started'; readonly job: string }
+  | { readonly kind: 'refused'; readonly why: string }
+  | { readonly kind: 'unknown'; readonly why: string };
+
 export interface AdminWriter {
   /** Asks the leader to resign in favour of a standby. Not idempotent: a repeat moves the leader again. No retries. */
   switchPrimary(shard: ShardKey, reason: string, signal?: AbortSignal): Promise<SendResult>;
+  /** Asks for a backup by a standby. Not idempotent: a repeat is another backup, or ends the first. No retries. */
+  startBackup(shard: ShardKey, type: BackupType, signal?: AbortSignal): Promise<StartResult>;
 }
 
 export interface Admin extends AdminReader, AdminWriter {}

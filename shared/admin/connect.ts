@@ -5,8 +5,10 @@ import type { KubeConnection } from '#shared/kube/connection.ts';
 import type { ServiceAddress } from '#shared/topology/access.ts';
 import type { PoolerId, ShardKey } from '#shared/topology/topology.ts';
 import type { Admin, PoolerStatus, SendResult } from './admin.ts';
+import { backupJob, backups, startBackup } from './backups.ts';
+import { notFoundSchema, pathSegment, refusals } from './wire.ts';
 import { decodePoolerStatus } from './pooler-status.ts';
-import { type AdminAnswer, type AdminRoute, routeTo } from './route.ts';
+import { type AdminAnswer, type AdminRoute, type Limits, routeTo } from './route.ts';
 
 /** Where a database's admin service is: its address, or the Service that the API server's service proxy leads to. */
 export interface AdminSpec {
@@ -34,11 +36,12 @@ const defaultTimeoutMs = 5_000;
  */
 const defaultSwitchTimeoutMs = 9_000;
 
-/** Names from records are put into a path only when they look like names: no slash, no dots alone. */
-const pathSegment = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$/;
+/** A job that the service remembers is told at once; one that it asks a pooler for may take as long as a backup. */
+const jobTimeoutMs = 3_000;
 
-/** gRPC's code 5 as the REST interface and as Connect write it. A 404 of somebody else has another body. */
-const notFoundSchema = z.object({ code: z.union([z.literal(5), z.literal('not_found')]) });
+/** A backup is promised before its pooler is asked. Leaves the executor time to write the answer down. */
+const startTimeoutMs = 8_000;
+
 const switchedSchema = z.object({
   oldLeaderId: z.object({ cell: z.string(), name: z.string() }).optional(),
 });
@@ -55,12 +58,12 @@ export function connectAdmin(spec: AdminSpec, access: AdminAccess): Admin {
     poolerStatus: (pooler, signal) => poolerStatus(route, pooler, { timeoutMs, signal }),
     switchPrimary: (shard, reason, signal) =>
       switchPrimary(route, shard, reason, { timeoutMs: switchTimeoutMs, signal }),
+    backupJob: (shard, job, signal) =>
+      backupJob(route, shard, job, { timeoutMs: Math.min(timeoutMs, jobTimeoutMs), signal }),
+    backups: (shard, signal) => backups(route, shard, { timeoutMs, signal }),
+    startBackup: (shard, type, signal) =>
+      startBackup(route, shard, type, { timeoutMs: startTimeoutMs, signal }),
   };
-}
-
-interface Limits {
-  readonly timeoutMs: number;
-  readonly signal: AbortSignal | undefined;
 }
 
 async function poolerStatus(
@@ -114,15 +117,6 @@ async function switchPrimary(
   }
   return sendResultOf(answer);
 }
-
-/**
- * Answers after which the leader was surely not asked: a redirect, a request that was refused or found no route, and
- * the service's own checks (not found, failed precondition), all of which it makes first. Any other failure may come
- * after the leader was asked, a server error of the service proxy included.
- */
-const refusals: ReadonlySet<number> = new Set([
-  301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 412,
-]);
 
 function sendResultOf(answer: AdminAnswer): SendResult {
   const why = `asking for a switchover: ${answer.from} answers ${answer.status}`;

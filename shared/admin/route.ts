@@ -4,10 +4,14 @@ import type { KubeConnection } from '#shared/kube/connection.ts';
 import { checkedService, serviceProxyPath } from '#shared/topology/address.ts';
 import type { ServiceAddress } from '#shared/topology/access.ts';
 
-interface AdminRequest {
+interface AdminRequest extends Limits {
   readonly method: 'GET' | 'POST';
   readonly path: string;
   readonly body?: unknown;
+}
+
+/** How long an answer may take, and who may end the request sooner. */
+export interface Limits {
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
 }

@@ -17,6 +17,8 @@ export const forceDrain = 'millrace.dev/force-drain';
 
 /** On a Database, by people: the hash of the repository that backups may move to, away from where they are. */
 export const confirmRepository = 'millrace.dev/confirm-repository';
+/** On a Shard, by people: `<type>/<token>`, one backup besides the schedules for each new token. */
+export const backupNow = 'millrace.dev/backup-now';
 
 /** On any target, by people: a new token wakes every step once. */
 export const reconcileRequest = 'millrace.dev/reconcile';

@@ -1,6 +1,7 @@
 import type { V1PodSpec } from '@kubernetes/client-node';
 import * as z from 'zod';
 import type { AsJson } from '#shared/kube/json.ts';
+import { backupScheduleSchema, backupStatusFields } from './backup.ts';
 import { type Condition, conditionSchema } from './condition.ts';
 import { drainCauses } from './drain-record.ts';
 import { durationPattern, maxDurationLength } from './duration.ts';
@@ -235,6 +236,20 @@ export const shardSpecSchema = z
       })
       .default({ deadline: '5m' })
       .meta({ description: 'How members leave.' }),
+    backup: z
+      .object({
+        schedules: z
+          .array(backupScheduleSchema)
+          .max(8)
+          .default([])
+          .meta({
+            description:
+              'When which backups are made. One at a time, the one due first before others.',
+            ...listMap('name'),
+          }),
+      })
+      .optional()
+      .meta({ description: 'Its backups.' }),
   })
   .meta({ description: 'What the shard shall be.' });
 
@@ -287,6 +302,7 @@ export const shardStatusSchema = z
       })
       .optional()
       .meta({ description: 'The member that is leaving (drain-step).' }),
+    ...backupStatusFields,
   })
   .meta({ description: 'What the steps found.' });
 

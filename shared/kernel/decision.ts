@@ -22,6 +22,16 @@ interface Conclusion<Outcome extends string> {
   readonly outcome: Outcome;
   readonly reason: Reason;
   readonly message: string;
+  /** What is to be counted once the effects are written. */
+  readonly counts?: readonly Count[];
+}
+
+/** So many more of something, for a metric that is made of log lines. */
+export interface Count {
+  /** `backup_runs_total` */
+  readonly metric: string;
+  readonly labels: { readonly [name: string]: string };
+  readonly count: number;
 }
 
 /** Only an acting decision may do what cannot be taken back. */

@@ -1,3 +1,4 @@
+import type { BackupType } from '#shared/api/backup.ts';
 import type { ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import type { DatabaseChange } from '#shared/topology/topology.ts';
@@ -102,7 +103,29 @@ interface EffectByKind {
     readonly reason: string;
     readonly guard: IntentGuard;
   };
+  /** Asks the data plane for a backup of a shard, and writes down the answer. */
+  startBackup: {
+    readonly database: DatabaseRef;
+    readonly shard: {
+      readonly database: string;
+      readonly tableGroup: string;
+      readonly shard: string;
+    };
+    readonly type: BackupType;
+    /**
+     * What the record becomes once the answer is there, with {@link answerPlace} where the job's id or the refusal goes:
+     * nobody else can say later which job this was. Without an answer the record stays as it is.
+     */
+    readonly answered: { readonly started: StepRecord; readonly refused: StepRecord };
+    readonly guard: IntentGuard;
+  };
 }
+
+/** Stands in a record for what an answer will say. */
+export const answerPlace = '{answer}';
+
+/** The longest answer that is put into a record, in characters. */
+export const maxAnswerLength = 128;
 
 /** The Database object whose data plane an effect goes to. */
 export interface DatabaseRef {
@@ -121,7 +144,7 @@ export type Effect<K extends EffectKind = EffectKind> = {
 }[K];
 
 /** The kinds that cannot be taken back. At most one per invocation, and always the last. */
-export type DestructiveKind = 'deleteObject' | 'topologyTxn' | 'switchPrimary';
+export type DestructiveKind = 'deleteObject' | 'topologyTxn' | 'switchPrimary' | 'startBackup';
 
 /** The kinds that another look can always put right. */
 export type SafeKind = Exclude<EffectKind, DestructiveKind>;
@@ -135,6 +158,7 @@ const destructiveKinds: ReadonlySet<EffectKind> = new Set<DestructiveKind>([
   'deleteObject',
   'topologyTxn',
   'switchPrimary',
+  'startBackup',
 ]);
 
 export function isDestructive(effect: Effect): effect is Effect<DestructiveKind> {

@@ -12,11 +12,18 @@ import {
 import type { RepositoryWriter } from '#shared/repository/repository.ts';
 import type { TopologyWriter } from '#shared/topology/topology.ts';
 import type { Decision } from './decision.ts';
-import { type DatabaseRef, type Effect, type EffectKind, isDestructive } from './effect.ts';
+import {
+  type DatabaseRef,
+  type Effect,
+  type EffectKind,
+  answerPlace,
+  isDestructive,
+  maxAnswerLength,
+} from './effect.ts';
 import { RefusedEffect, RetryableError, TerminalError, describeError } from './errors.ts';
-import { type Clock, toText } from './instant.ts';
+import { type Clock, type Instant, toText } from './instant.ts';
 import type { Logger } from './logger.ts';
-import { maxRecordBytes, recordText, wakeOf } from './record.ts';
+import { type StepRecord, maxRecordBytes, recordText, wakeOf } from './record.ts';
 import type { StepDeclaration } from './step.ts';
 
 /** Everything that can write. Held by the executor alone. */
@@ -52,12 +59,15 @@ const budgetMs: { readonly [K in EffectKind]: number } = {
   topologyTxn: 8_000,
   putRepositoryObject: 8_000,
   switchPrimary: 10_000,
+  // The request itself, and the record's write with its answer.
+  startBackup: 12_000,
 };
 
 /** What this invocation knows of the target after its own writes. */
 interface TargetState {
   readonly ref: ObjectRef;
   readonly uid: string;
+  readonly generation: number;
   resourceVersion: string;
   hasAnnotations: boolean;
   /** The record in force: as read, or as this invocation last wrote it. */
@@ -89,7 +99,7 @@ export async function execute(
         afterSeconds: 1,
       });
     }
-    const result = await perform(step.name, effect, state, writers, invocation);
+    const result = await perform(step, effect, state, writers, invocation);
     if (result.kind === 'lostRace') {
       return { kind: 'lostRace', why: result.why, effects: done };
     }
@@ -119,6 +129,7 @@ function stateOf(step: StepDeclaration, target: KubeObject<ResourceKind>): Targe
   return {
     ref: refOf(step.target, target),
     uid: target.metadata.uid,
+    generation: target.metadata.generation ?? 0,
     resourceVersion: target.metadata.resourceVersion,
     hasAnnotations: Object.keys(target.metadata.annotations ?? {}).length > 0,
     record: target.metadata.annotations?.[recordAnnotation(step.name)] ?? null,
@@ -151,8 +162,11 @@ function refuseBrokenDecision(
       }
       refuseUnauthorised(effect, record);
     }
+    if (effect.kind === 'startBackup') {
+      refuseBrokenAnswers(step, effect, state.uid);
+    }
     if (effect.kind === 'advance') {
-      refuseBrokenAdvance(step.name, effect, state.uid, record);
+      refuseBrokenAdvance(step, effect, state.uid, record);
       record = effect.record === null ? null : recordText(effect.record);
     } else if ('guard' in effect) {
       refuseEmptyGuard(effect);
@@ -162,7 +176,7 @@ function refuseBrokenDecision(
 }
 
 function refuseBrokenAdvance(
-  stepName: string,
+  step: StepDeclaration,
   effect: Effect<'advance'>,
   uid: string,
   record: string | null,
@@ -175,14 +189,38 @@ function refuseBrokenAdvance(
   if (effect.record === null) {
     return;
   }
-  if (effect.record.uid !== uid || !effect.record.key.startsWith(`${stepName}/${uid}/`)) {
-    throw new RefusedEffect(
-      `the record's key ${effect.record.key} does not name this step and target`,
-    );
+  refuseBrokenRecord(step, effect.record, uid, 0);
+}
+
+/** @param answerLength room that an answer will take, in characters */
+function refuseBrokenRecord(
+  step: StepDeclaration,
+  record: StepRecord,
+  uid: string,
+  answerLength: number,
+): void {
+  if (record.uid !== uid || !record.key.startsWith(`${step.name}/${uid}/`)) {
+    throw new RefusedEffect(`the record's key ${record.key} does not name this step and target`);
   }
-  const bytes = Buffer.byteLength(recordText(effect.record));
-  if (bytes > maxRecordBytes) {
-    throw new RefusedEffect(`the record has ${bytes} bytes, ${maxRecordBytes} are the most`);
+  const bytes = Buffer.byteLength(recordText(record)) + answerLength;
+  const mostBytes = step.recordBytes ?? maxRecordBytes;
+  if (bytes > mostBytes) {
+    throw new RefusedEffect(`the record has ${bytes} bytes, ${mostBytes} are the most`);
+  }
+}
+
+/** An answer goes where a record has one place for it, and into the record that authorised the question alone. */
+function refuseBrokenAnswers(
+  step: StepDeclaration,
+  { answered, guard }: Effect<'startBackup'>,
+  uid: string,
+): void {
+  for (const record of [answered.started, answered.refused]) {
+    refuseBrokenRecord(step, record, uid, maxAnswerLength);
+    const places = recordText(record).split(JSON.stringify(answerPlace)).length - 1;
+    if (record.key !== guard.recordKey || places !== 1) {
+      throw new RefusedEffect('an answer must go into one place of the record that it authorises');
+    }
   }
 }
 
@@ -245,24 +283,18 @@ function keyOf(record: string): string | undefined {
 }
 
 async function perform(
-  stepName: StepDeclaration['name'],
+  step: StepDeclaration,
   effect: Effect,
   state: TargetState,
   writers: Writers,
   invocation: Invocation,
 ): Promise<WriteResult> {
   const { signal } = invocation;
+  const stepName = step.name;
   switch (effect.kind) {
     case 'advance': {
       const next = effect.record === null ? null : recordText(effect.record);
-      const change = { key: recordAnnotation(stepName), next, ...effect.guard };
-      const result = await writers.kube.swapAnnotation(state.ref, change, state, signal);
-      if (result.kind === 'written') {
-        state.record = next;
-        state.resourceVersion = result.resourceVersion;
-        state.hasAnnotations = true;
-      }
-      return result;
+      return swapRecord(stepName, next, effect.guard, state, writers, signal);
     }
     case 'applyStatus': {
       const guard = { uid: state.uid, resourceVersion: state.resourceVersion };
@@ -299,7 +331,27 @@ async function perform(
     }
     case 'switchPrimary':
       return switchPrimary(effect, writers, invocation);
+    case 'startBackup':
+      return startBackup(stepName, effect, state, writers, invocation);
   }
+}
+
+async function swapRecord(
+  stepName: StepDeclaration['name'],
+  next: string | null,
+  guard: Effect<'advance'>['guard'],
+  state: TargetState,
+  writers: Writers,
+  signal: AbortSignal,
+): Promise<WriteResult> {
+  const change = { key: recordAnnotation(stepName), next, ...guard };
+  const result = await writers.kube.swapAnnotation(state.ref, change, state, signal);
+  if (result.kind === 'written') {
+    state.record = next;
+    state.resourceVersion = result.resourceVersion;
+    state.hasAnnotations = true;
+  }
+  return result;
 }
 
 async function create(
@@ -347,15 +399,62 @@ async function switchPrimary(
   invocation: Invocation,
 ): Promise<WriteResult> {
   const admin = await writers.admin(effect.database, invocation.signal);
-  if (invocation.clock() >= effect.guard.sendBy) {
-    throw new RetryableError(
-      'SendByPassed',
-      `the switchover was to be asked for before ${toText(effect.guard.sendBy)}`,
-    );
-  }
+  refuseLateSend('the switchover', effect.guard.sendBy, invocation);
   const result = await admin.switchPrimary(effect.shard, effect.reason, invocation.signal);
   invocation.logger.info({ result }, 'switchover asked for');
   return { kind: 'written', resourceVersion: '' };
+}
+
+/**
+ * Asks once, and writes the answer into the record that authorised it. Where that record has moved on, or there was no
+ * answer, the record stays as it is, and the looks that follow find out what became of the question.
+ */
+async function startBackup(
+  stepName: StepDeclaration['name'],
+  effect: Effect<'startBackup'>,
+  state: TargetState,
+  writers: Writers,
+  invocation: Invocation,
+): Promise<WriteResult> {
+  const { logger, signal } = invocation;
+  const admin = await writers.admin(effect.database, signal);
+  refuseLateSend('the backup', effect.guard.sendBy, invocation);
+  const result = await admin.startBackup(effect.shard, effect.type, signal);
+  logger.info({ result }, 'backup asked for');
+  if (result.kind !== 'unknown') {
+    const { uid, generation, record: previous } = state;
+    const [record, answer] =
+      result.kind === 'started'
+        ? [effect.answered.started, result.job]
+        : [effect.answered.refused, result.why];
+    const written = await swapRecord(
+      stepName,
+      withAnswer(record, answer),
+      { uid, generation, previous },
+      state,
+      writers,
+      signal,
+    );
+    if (written.kind === 'lostRace') {
+      logger.warn({ why: written.why }, 'answer not recorded');
+    }
+  }
+  return { kind: 'written', resourceVersion: state.resourceVersion };
+}
+
+/** Only characters that JSON writes as they are, so that the length is known before. */
+function withAnswer(record: StepRecord, answer: string): string {
+  const plain = answer.replaceAll(/[^ !#-[\]-~]/g, '?').slice(0, maxAnswerLength);
+  return recordText(record).replace(JSON.stringify(answerPlace), () => JSON.stringify(plain));
+}
+
+function refuseLateSend(what: string, sendBy: Instant, { clock }: Invocation): void {
+  if (clock() >= sendBy) {
+    throw new RetryableError(
+      'SendByPassed',
+      `${what} was to be asked for before ${toText(sendBy)}`,
+    );
+  }
 }
 
 /** Best effort. The name is made from what the Event says, so that a repeated look does not say it twice. */

@@ -247,6 +247,9 @@ async function lookOnce<T extends ResourceKind, Snapshot>(
     return false;
   }
   logger.info({ outcome, reason, message, effects: execution.effects }, 'decision');
+  for (const { metric, labels, count } of decision.counts ?? []) {
+    logger.info({ metric, ...labels, count }, 'counted');
+  }
   return true;
 }
 

@@ -5,7 +5,8 @@ import { parseInstant } from './instant.ts';
 export type Wake = { readonly every: number } | { readonly at: string };
 
 /**
- * A step's one annotation on its target: its idempotency key and its progress, ≤ 1 KiB as compact JSON.
+ * A step's one annotation on its target: its idempotency key and its progress, ≤ 1 KiB as compact JSON unless the step
+ * declares more.
  *
  * Written only by compare-and-swap, in the same write as the intent it authorises.
  */
@@ -59,7 +60,7 @@ const ownerSchema = z.looseObject({ v: z.literal(1), uid: z.string() });
 /** What the relay reads of a record. */
 const wakeOnlySchema = z.looseObject({ wake: wakeSchema });
 
-/** The longest record a step may write, in bytes of its JSON. */
+/** The longest record a step may write that declares no other length, in bytes of its JSON. */
 export const maxRecordBytes = 1024;
 
 /**

@@ -16,6 +16,8 @@ export interface StepDeclaration<
   readonly target: T;
   readonly reads: readonly Permission[];
   readonly writes: readonly WritePermission<Writes>[];
+  /** The longest record it may write, in bytes of its JSON; 1 KiB when absent. */
+  readonly recordBytes?: number;
 }
 
 /**

@@ -66,6 +66,13 @@ export function dataPlanes(kube: KubeReader, connection: KubeConnection, clock: 
           return unknown(describeError(error));
         }
       },
+      async backupLease(shard, signal) {
+        try {
+          return await (await topology(database, signal)).backupLease(shard, signal);
+        } catch (error) {
+          return unknown(describeError(error));
+        }
+      },
     };
   }
 

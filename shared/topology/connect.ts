@@ -1,5 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import pLimit from 'p-limit';
+import * as z from 'zod';
 import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
@@ -19,6 +20,7 @@ import { decodePooler, retirePooler } from './pooler-record.ts';
 import { CellSchema } from './proto/clustermetadata_pb.ts';
 import { type Stores, storesOf } from './stores.ts';
 import type {
+  BackupLease,
   DatabaseChange,
   DatabaseRecord,
   PoolerListing,
@@ -128,11 +130,16 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
         return unknown(describeError(error));
       }
     },
+    async backupLease(shard, signal) {
+      try {
+        return await readLease(stores, globalRoot, shard, within(timeoutMs, signal, clock));
+      } catch (error) {
+        return unknown(`the lease of the backups cannot be read: ${describeError(error)}`);
+      }
+    },
     retire,
     rewriteDatabase: rewrite,
-    async close() {
-      await stores.close();
-    },
+    close: () => stores.close(),
   };
 }
 
@@ -180,6 +187,37 @@ async function readDatabaseForWrite(
     return { store, key, found: await readKey(store, key, limit(writeReadMs)) };
   } catch (error) {
     throw notWritten(error);
+  }
+}
+
+/** How much of what a lease's holder says is kept, in characters. */
+const maxHolderLength = 80;
+
+const leaseSchema = z.object({ Action: z.string() });
+
+async function readLease(
+  stores: Stores,
+  globalRoot: string,
+  { database, tableGroup, shard }: ShardKey,
+  limits: RequestLimits,
+): Promise<Read<BackupLease>> {
+  const names = [database, tableGroup, shard];
+  refuseRoot(globalRoot);
+  if (!names.every((name) => recordName.test(name))) {
+    throw new Error('the shard is not made of valid names');
+  }
+  const key = `${globalRoot}/backups/${names.join('/')}/lock`;
+  const found = await readKey(await stores.global(), key, limits);
+  return found === undefined ? absent : present({ holder: holderOf(found.value) });
+}
+
+/** A lease that cannot be read is held all the same. */
+function holderOf(value: Uint8Array): string {
+  try {
+    const { Action } = leaseSchema.parse(JSON.parse(Buffer.from(value).toString('utf8')));
+    return Action.replaceAll(/[^ -~]/g, '?').slice(0, maxHolderLength);
+  } catch {
+    return '';
   }
 }
 

@@ -77,6 +77,14 @@ export interface TopologyReader {
   ): Promise<Read<PoolerListing>>;
   /** The record of the database of this name in the data plane; `absent` where none was registered yet. */
   database(name: string, signal?: AbortSignal): Promise<Read<DatabaseRecord>>;
+  /** The lease that a backup of the shard holds while it runs. `absent`: nobody holds it. */
+  backupLease(shard: ShardKey, signal?: AbortSignal): Promise<Read<BackupLease>>;
+}
+
+/** That the key is there is what counts: whoever wrote it, and whatever it says. */
+export interface BackupLease {
+  /** What its holder says it does, for people; empty where it cannot be told. */
+  readonly holder: string;
 }
 
 export interface TopologyWriter {

@@ -11,7 +11,7 @@ import { queueUrl } from '#infra/local/queue/queue.ts';
 import { type QueueProcess, startQueue } from '#infra/local/queue/start.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
-import { shardSteps } from '#test/builders/shard-routing.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 import { toText, wallClock } from '#shared/kernel/instant.ts';
 import { recordText } from '#shared/kernel/record.ts';
 import { awaitedLater } from './awaited-later.ts';
@@ -110,13 +110,13 @@ async function makeTargets(
   return forEach(places, async (place) => {
     const name = `sleeper-${place}`;
     const { metadata } = await create(connection, 'Shard', shardManifest(name, 'main'));
-    return { name, uid: metadata.uid, step: shardSteps[place % shardSteps.length] ?? 'pool-pods' };
+    return { name, uid: metadata.uid, step: twoSteps[place % twoSteps.length] ?? 'pool-pods' };
   });
 }
 
 /** Each step hears of each target when the relay starts: what is measured begins when those hints are out of the queues. */
 async function firstHints(receiver: Receiver, targets: readonly SleepingTarget[]): Promise<void> {
-  const owed = new Set(shardSteps.flatMap((step) => targets.map(({ uid }) => keyOf(step, uid))));
+  const owed = new Set(twoSteps.flatMap((step) => targets.map(({ uid }) => keyOf(step, uid))));
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const timer = setTimeout(
     () => reject(new Error(`${owed.size} first hints did not come`)),

@@ -18,7 +18,7 @@ export interface StageUnderTest extends BuiltStage {
   /** Every decision of `millrace dev` since the start, in the order in which they were printed. */
   readonly decisions: DecisionLine[];
   /** What Millrace asked of the API server while the work ran. */
-  during(work: () => Promise<void>): Promise<readonly AuditedRequest[]>;
+  readonly during: (work: () => Promise<void>) => Promise<readonly AuditedRequest[]>;
   /** Changes the stage's Shard as a person would; fails the test where that is refused. */
   readonly patchShard: (body: unknown, contentType?: string) => Promise<void>;
   /** The condition of the stage's Shard that tells of its drain. */

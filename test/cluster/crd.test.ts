@@ -90,6 +90,11 @@ function withPool(change: Json): Json {
   return aShard({ pools: [aPool(change)] });
 }
 
+function withSchedule(change: Json): Json {
+  const schedule = { name: 'nightly', cron: '0 2 * * *', type: 'full', ...change };
+  return aShard({ backup: { schedules: [schedule] } });
+}
+
 function withPodSpec(podSpec: Json): Json {
   return withPool({ podTemplate: { spec: { containers: [container], ...podSpec } } });
 }
@@ -530,6 +535,67 @@ const shardCases: readonly Case[] = [
       aShard({ drain: { deadline } }),
     ),
   },
+  {
+    rule: 'Shard spec.backup.schedules[]',
+    says: 'give either cron or every',
+    admitted: [withSchedule({}), withSchedule({ cron: undefined, every: '6h' })],
+    refused: [withSchedule({ every: '6h' }), withSchedule({ cron: undefined })],
+  },
+  {
+    rule: 'Shard spec.backup.schedules[]',
+    says: 'give a jitter that is shorter',
+    admitted: [
+      withSchedule({ cron: undefined, every: '10m', jitter: '299s' }),
+      withSchedule({ jitter: '12h' }),
+    ],
+    refused: [withSchedule({ cron: undefined, every: '10m', jitter: '5m' })],
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].name',
+    says: 'use lower-case letters',
+    admitted: [withSchedule({ name: 'nightly-1' })],
+    refused: ['Nightly', '-nightly', '@now'].map((name) => withSchedule({ name })),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].cron',
+    says: 'write cron with five fields',
+    admitted: ['*/5 * * * *', '0 2 * * MON-FRI', '0 2 L * *'].map((cron) => withSchedule({ cron })),
+    refused: ['0 0 2 * * *', '0 2 * *', '@daily', '? 2 * * *', '0  2 * * *'].map((cron) =>
+      withSchedule({ cron }),
+    ),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].every',
+    says: 'give every as a duration of at least 10s',
+    admitted: ['10s', '1h30m'].map((every) => withSchedule({ cron: undefined, every })),
+    refused: ['9s', '10.5s', '10500ms', 'daily'].map((every) =>
+      withSchedule({ cron: undefined, every }),
+    ),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].timeZone',
+    says: 'give timeZone as a name',
+    admitted: ['UTC', 'Europe/London', 'Etc/GMT+5'].map((timeZone) => withSchedule({ timeZone })),
+    refused: ['+01:00', 'Europe London'].map((timeZone) => withSchedule({ timeZone })),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].startingDeadline',
+    says: 'give startingDeadline as a duration of at least 5m',
+    admitted: [withSchedule({ startingDeadline: '5m' })],
+    refused: ['299s', 'soon'].map((startingDeadline) => withSchedule({ startingDeadline })),
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].runDeadline',
+    says: 'give runDeadline as a duration of at least 1m',
+    admitted: [withSchedule({ runDeadline: '1m' })],
+    refused: [withSchedule({ runDeadline: '59s' })],
+  },
+  {
+    rule: 'Shard spec.backup.schedules[].jitter',
+    says: 'give jitter as a duration in whole seconds',
+    admitted: [withSchedule({ jitter: '0s' })],
+    refused: ['1.5m', '100ms'].map((jitter) => withSchedule({ jitter })),
+  },
 ];
 
 const cases = [...databaseCases, ...shardCases];
@@ -712,7 +778,10 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
       const podSpec = { containers: [{ ...container, tty: true }], priorityClassName: 'high' };
       const given = {
         databaseRef: { name: 'main', namespace: 'other' },
-        backup: { schedules: [] },
+        backup: {
+          schedules: [{ name: 'nightly', cron: '0 2 * * *', type: 'full', engine: 'job' }],
+          jobTemplate: {},
+        },
         pools: [
           {
             name: 'main',
@@ -742,6 +811,22 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
           },
         ],
         drain: { deadline: '5m' },
+        backup: {
+          schedules: [
+            {
+              name: 'nightly',
+              cron: '0 2 * * *',
+              timeZone: 'UTC',
+              type: 'full',
+              suspend: false,
+              catchUp: 'latest',
+              startingDeadline: '1h',
+              runDeadline: '6h',
+              jitter: '0s',
+              onUnknown: 'report',
+            },
+          ],
+        },
       });
     });
 
@@ -789,9 +874,16 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
       const pools = longNames(8, 25).map((name) =>
         aPool({ name, cells: longNames(16, 30), replicasPerCell: 32, podTemplate }),
       );
-      const before = aShard({ pools });
+      const schedules = longNames(8, 20).map((name) => ({
+        name,
+        cron: Array.from({ length: 5 }, () => '1,2,3,4,5,6,7,8').join(' '),
+        type: 'incremental',
+        jitter: '1h30m',
+      }));
+      const backup = { schedules };
+      const before = aShard({ pools, backup });
 
-      const answer = await write(aShard({ pools, paused: true }), before);
+      const answer = await write(aShard({ pools, backup, paused: true }), before);
 
       expect(answer.status, JSON.stringify(answer.body).slice(0, 2000)).toBe(200);
     });
@@ -840,6 +932,10 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
         primary: { pod: 'orders-0', pooler: 'zone-a/orders-0', rule: '3.1' },
         drain: { pod: 'orders-1', cause: 'requested', since: '2026-01-01T00:00:00Z' },
       });
+      await apply(path, 'backup-trigger', {
+        lastBackup: { any: new Date(Date.now() - 3 * 3_600_000).toISOString() },
+        nextBackup: '2100-01-01T00:00:00Z',
+      });
 
       const answer = await api.request({
         method: 'GET',
@@ -859,9 +955,18 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
         'Ready',
         'Primary',
         'Draining',
+        'Last Backup',
+        'Next Backup',
         'Age',
       ]);
-      expect(table.rows[0]?.cells.slice(0, 4)).toEqual(['orders', 'False', 'orders-0', 'orders-1']);
+      expect(table.rows[0]?.cells.slice(0, 6)).toEqual([
+        'orders',
+        'False',
+        'orders-0',
+        'orders-1',
+        '3h',
+        '2100-01-01T00:00:00Z',
+      ]);
     });
   });
 

@@ -7,6 +7,7 @@ import type { KubeConnection, KubeRequest, KubeResponse } from '#shared/kube/con
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import { attachedShardManifest } from '#test/builders/manifest.ts';
 import type { HintLedger } from './hint-ledger.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 
 const objectSchema = z.looseObject({
   metadata: z.looseObject({ name: z.string(), uid: z.string(), resourceVersion: z.string() }),
@@ -64,7 +65,10 @@ export class Herd {
     });
   }
 
-  /** Writes so many times, in turn to all targets: to their spec, to their annotations, and to their pods. */
+  /**
+   * Writes so many times, in turn to all targets: to their spec, to their annotations, and to their pods, which concern
+   * only two steps.
+   */
   async change(count: number): Promise<void> {
     await atOnce(count, async (index) => {
       const member = this.#member(index);
@@ -141,21 +145,21 @@ export class Herd {
         spec: { containers: [{ name: 'main', image: 'main' }] },
       },
     });
-    this.#tell((ledger) => ledger.written(member.uid, resourceVersion));
+    this.#tell((ledger) => ledger.written(member.uid, resourceVersion, twoSteps));
   }
 
   async #annotatePod(member: Member): Promise<void> {
     const body = { metadata: { annotations: { 'example.com/write': String(this.#writes) } } };
     const path = `${collectionPath('Pod', this.namespace)}/${podName(member)}`;
     const { resourceVersion } = await this.#patch(path, body);
-    this.#tell((ledger) => ledger.written(member.uid, resourceVersion));
+    this.#tell((ledger) => ledger.written(member.uid, resourceVersion, twoSteps));
   }
 
   /** No kubelet runs it, so it goes at once. */
   async #removePod(member: Member): Promise<void> {
     const path = `${collectionPath('Pod', this.namespace)}/${podName(member)}`;
     await this.#answer({ method: 'DELETE', path, query: { gracePeriodSeconds: '0' } });
-    this.#tell((ledger) => ledger.written(member.uid));
+    this.#tell((ledger) => ledger.written(member.uid, undefined, twoSteps));
   }
 
   /** A namespace takes pods when its service account is there, which comes an instant later. */

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { type Hint, hintSchema, queueName } from '#events/hint.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
-import { shardSteps } from '#test/builders/shard-routing.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 import type { ProxiedAnswer, ProxiedRequest } from './faulty-proxy.ts';
 
 /** A hint that the real queue has taken. */
@@ -19,6 +19,7 @@ interface Write {
   /** The resourceVersion it made; absent where the answer names none, as for a deletion. */
   readonly version: bigint | undefined;
   readonly at: number;
+  readonly steps: readonly StepName[];
 }
 
 const sendSchema = z.object({
@@ -67,11 +68,15 @@ export class HintLedger {
     return this.hints.length - new Set(this.hints.map(({ hint }) => hint.id)).size;
   }
 
-  /** The API server has answered a write to the target with this uid, or to a pod of it. */
-  written(uid: string, resourceVersion?: string): void {
+  /**
+   * The API server has answered a write to the target with this uid, or to a pod of it.
+   *
+   * @param steps whom it concerns
+   */
+  written(uid: string, resourceVersion?: string, steps: readonly StepName[] = stepNames): void {
     const version = resourceVersion === undefined ? undefined : BigInt(resourceVersion);
     const writes = this.#writes.get(uid) ?? [];
-    writes.push({ version, at: this.#tick() });
+    writes.push({ version, at: this.#tick(), steps });
     this.#writes.set(uid, writes);
   }
 
@@ -104,12 +109,14 @@ export class HintLedger {
   /** One line for each step and target whose last state it was not told of. Empty is the goal. */
   withoutHint(): readonly string[] {
     const byTarget = Map.groupBy(this.hints, ({ step, hint }) => `${step} ${hint.data.uid}`);
-    return shardSteps.flatMap((step) =>
+    return twoSteps.flatMap((step) =>
       [...this.#writes].flatMap(([uid, writes]) => {
         const hints = byTarget.get(`${step} ${uid}`) ?? [];
         const isCovered = this.#removed.has(uid)
           ? hints.some(({ hint }) => hint.type === 'dev.millrace.hint.deleted')
-          : writes.every((write) => hints.some((hint) => covers(hint, write)));
+          : writes
+              .filter(({ steps }) => steps.includes(step))
+              .every((write) => hints.some((hint) => covers(hint, write)));
         return isCovered ? [] : [`${step} ${uid}`];
       }),
     );

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import * as z from 'zod';
-import { shardSteps } from '#test/builders/shard-routing.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 import type { FaultyProxy, ProxiedRequest, Treatment } from './faulty-proxy.ts';
 import type { HintLedger } from './hint-ledger.ts';
 import { missingControlPlane } from './local-control-plane.ts';
@@ -204,7 +204,7 @@ async function partialFailures(scene: RelayScene): Promise<void> {
 
 /** What the relay owes each step. */
 function dirty({ relay }: RelayScene): Promise<number[]> {
-  return Promise.all(shardSteps.map((step) => relay.metric(`dirty{step="${step}"}`)));
+  return Promise.all(twoSteps.map((step) => relay.metric(`dirty{step="${step}"}`)));
 }
 
 /** As SQS says it: an error of its JSON protocol, with the older name in a header (SQS API Reference, "Common errors"). */

@@ -15,7 +15,7 @@ import {
 } from 'vitest';
 import * as z from 'zod';
 import { type Hint, hintSchema, queueName } from '#events/hint.ts';
-import { shardRouting } from '#test/builders/shard-routing.ts';
+import { twoRoutes } from '#test/builders/two-steps.ts';
 import { openQueues } from '#events/sending.ts';
 import { runSweep } from '#functions/sweep/sweep.ts';
 import { installDefinitions } from '#infra/cli/install.ts';
@@ -122,7 +122,7 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
   /** A Shard that every step has looked at. */
   async function createSettled(namespace: string, name: string): Promise<void> {
     await createShard(namespace, name);
-    const types = shardRouting.routes.flatMap(({ ownConditions }) => ownConditions);
+    const types = twoRoutes.routes.flatMap(({ ownConditions }) => ownConditions);
     const conditions = types.map((type) => ({
       type,
       status: 'True',
@@ -290,7 +290,7 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
         },
       }),
       queues,
-      routing: shardRouting,
+      routing: twoRoutes,
     });
 
     expect(requests.length).toBeLessThanOrEqual(60);

@@ -42,6 +42,7 @@ const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
   [/^@aws-sdk\/client-s3$/, /^shared\/repository\//],
   [/^@kubernetes\/client-node$/, /^shared\/kube\//],
   [/^@bufbuild\/protobuf/, /^shared\/topology\//],
+  [/^croner$/, /^shared\/api\/cron\.ts$/],
 ];
 
 const rules: readonly Rule[] = [

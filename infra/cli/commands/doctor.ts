@@ -2,6 +2,7 @@ import { leaseSchema } from '#events/relay/config.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { StepDeclaration } from '#shared/kernel/step.ts';
 import { backupConfig } from '#functions/backup-config/step.ts';
+import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
@@ -24,6 +25,7 @@ const declarations: { readonly [Name in StepName]: StepDeclaration } = {
   'drain-step': drainStep,
   'pool-pods': poolPods,
   'backup-config': backupConfig,
+  'backup-trigger': backupTrigger,
 };
 
 /** Looks at everything Millrace needs, changes nothing, and says what to do about each failure. */

@@ -71,6 +71,7 @@ const accessByEffect: {
   topologyTxn: () => [],
   putRepositoryObject: () => [],
   switchPrimary: () => [],
+  startBackup: () => [],
 };
 
 function isSame(a: Access, b: Access): boolean {

@@ -2,9 +2,11 @@ import { expect, test } from 'vitest';
 import * as z from 'zod';
 import { routing, watchedKinds } from '#events/routes.ts';
 import { stepNames } from '#shared/api/steps.ts';
+import { decide as decideBackups } from '#functions/backup-trigger/decide.ts';
 import { decide as decideDrain } from '#functions/drain-step/decide.ts';
 import { decide as decidePods } from '#functions/pool-pods/decide.ts';
 import { aLook } from '#test/unit/functions/backup-config/a-look.ts';
+import { aSchedule, aShardWith } from '#test/unit/functions/backup-trigger/a-backup.ts';
 import { aShardOf } from '#test/unit/functions/drain-step/a-drain.ts';
 import { aSnapshotOf, now } from '#test/unit/functions/pool-pods/a-snapshot.ts';
 
@@ -22,6 +24,7 @@ test('every step has exactly one route', () => {
 test('a step’s own conditions are those that it writes, and each has one step', () => {
   const written = {
     'backup-config': aLook().decide(),
+    'backup-trigger': decideBackups(aShardWith(aSchedule()).build(), now),
     'drain-step': decideDrain(aShardOf(3).build(), now),
     'pool-pods': decidePods(aSnapshotOf(3).snapshot, now),
   };

@@ -5,6 +5,9 @@ import { isList, isObject, isSame, objectAt, textAt } from './json-data.ts';
 /** What a rule says, of the value and of the one before it. */
 type Rule = (self: JsonValue, oldSelf: JsonValue) => boolean;
 
+const aDuration = `self.matches('${durationPattern}')`;
+const wholeSeconds = "!self.contains('.') && !self.contains('ms')";
+
 /**
  * Every rule of the definitions in this language, by its text. A rule that is new or changed has none and throws where it
  * is first met, so that the model never admits what the real server refuses.
@@ -42,10 +45,20 @@ const rules: { readonly [text: string]: Rule } = {
     return typeof seconds !== 'number' || seconds >= 1;
   },
   "isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))": isPositiveQuantity,
-  [`self.matches('${durationPattern}') && duration(self) >= duration('10s')`]: (self) =>
-    typeof self === 'string' &&
-    new RegExp(durationPattern).test(self) &&
-    durationSeconds(self) >= 10,
+  [`${aDuration} && duration(self) >= duration('10s')`]: (self) => secondsOf(self) >= 10,
+  [`${aDuration} && duration(self) >= duration('1m')`]: (self) => secondsOf(self) >= 60,
+  [`${aDuration} && duration(self) >= duration('5m')`]: (self) => secondsOf(self) >= 300,
+  [`${aDuration} && ${wholeSeconds}`]: (self) => secondsOf(self) >= 0 && isWhole(self),
+  [`${aDuration} && ${wholeSeconds} && duration(self) >= duration('10s')`]: (self) =>
+    secondsOf(self) >= 10 && isWhole(self),
+  'has(self.cron) != has(self.every)': (self) => has(self, 'cron') !== has(self, 'every'),
+  [`!has(self.every) || !self.every.matches('${durationPattern}') || !self.jitter.matches('${durationPattern}') || duration(self.jitter) + duration(self.jitter) < duration(self.every)`]:
+    (self) => {
+      const [every, jitter] = [fieldOf(self, 'every'), fieldOf(self, 'jitter')];
+      const known = [every, jitter].map((text) => secondsOf(text ?? ''));
+      const [everySeconds = Number.NaN, jitterSeconds = Number.NaN] = known;
+      return known.some(Number.isNaN) || 2 * jitterSeconds < everySeconds;
+    },
   "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$')": (self) =>
     /^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$/.test(
       textAt(objectAt(isObject(self) ? self : undefined, 'metadata'), 'name') ?? '',
@@ -89,6 +102,17 @@ const rules: { readonly [text: string]: Rule } = {
   "self.matches('^(/[A-Za-z0-9._-]+)+$') && !self.matches('(^|/)[.]{1,2}(/|$)')": (self) =>
     isPathOf(self, /^(\/[A-Za-z0-9._-]+)+$/),
 };
+
+/** Not a number where it is no duration. */
+function secondsOf(self: JsonValue): number {
+  return typeof self === 'string' && new RegExp(durationPattern).test(self)
+    ? durationSeconds(self)
+    : Number.NaN;
+}
+
+function isWhole(self: JsonValue): boolean {
+  return typeof self === 'string' && !self.includes('.') && !self.includes('ms');
+}
 
 const patterns = new Map<string, RegExp>();
 

@@ -41,8 +41,8 @@ export const kernelMutants: readonly Mutant[] = [
   {
     id: 'execute-send-by-ignored',
     file: executor,
-    find: 'if (invocation.clock() >= effect.guard.sendBy) {',
-    replace: 'if (invocation.clock() < 0) {',
+    find: 'if (clock() >= sendBy) {',
+    replace: 'if (clock() < 0) {',
     breaks: 'A handler that was held up asks for a switchover long after its intent has expired.',
     expected: ['X9'],
   },

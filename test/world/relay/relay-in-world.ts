@@ -4,7 +4,7 @@ import { Reflector, type ReflectorLimits } from '#events/relay/reflector.ts';
 import { Relay } from '#events/relay/relay.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import type { QueueSender } from '#shared/queue/queue.ts';
-import { shardRouting } from '#test/builders/shard-routing.ts';
+import { twoRoutes } from '#test/builders/two-steps.ts';
 import { Random } from '#test/world/run/random.ts';
 import type { ObservedRelay } from './relay-oracles.ts';
 import { ProcessTimers, type VirtualClock } from './virtual-clock.ts';
@@ -119,6 +119,7 @@ export class RelayProcess implements ObservedRelay {
     this.#random = () => random.next();
     this.#candidate = parts.isLeased ? this.#makeCandidate() : undefined;
     this.#relay = new Relay({
+      routing: twoRoutes,
       clusterId: relayClusterId,
       stage: relayStage,
       namespaces: [],
@@ -126,7 +127,6 @@ export class RelayProcess implements ObservedRelay {
       timers: this.#timers,
       random: this.#random,
       isLeading: () => this.#candidate?.isLeading ?? true,
-      routing: shardRouting,
       report: () => {},
     });
   }

@@ -1,6 +1,5 @@
 import { type Relay, relayLimits } from '#events/relay/relay.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import { shardSteps } from '#test/builders/shard-routing.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { QueueEntry } from '#shared/queue/queue.ts';
 import type { Commit } from '#test/world/model/api-server.ts';
@@ -20,6 +19,7 @@ import {
 } from './told-world.ts';
 import { type RecordedWake, recordedWake } from './recorded-wake.ts';
 import type { Caller, ToldEvent } from './witness.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 
 /** The invariants of the relay, by their ids. */
 export const relayLaws = ['L1', 'L2', 'L3', 'L4', 'L5', 'L6', 'L7', 'L8', 'L9'] as const;
@@ -390,7 +390,7 @@ export class RelayOracles {
     const { dirty, wakes, objects } = process.state();
     const shards = world.count('Shard');
     const living = new Set([...world.all('Shard')].map(({ metadata }) => metadata.uid));
-    for (const step of shardSteps) {
+    for (const step of twoSteps) {
       const owed = [...owing.keys()].filter((key) => stepOf(key) === step);
       const gone = owed.filter((key) => !living.has(uidOf(key))).length;
       // Whoever stands by forgets those that are gone after a time: the one that leads tells of them.
@@ -413,7 +413,7 @@ export class RelayOracles {
         );
       }
     }
-    if (wakes > shards * shardSteps.length || process.pendingTimers > maxTimers) {
+    if (wakes > shards * twoSteps.length || process.pendingTimers > maxTimers) {
       this.#break('L8', `${process.name} has ${wakes} wakes and ${process.pendingTimers} timers`);
     }
   }
@@ -453,7 +453,7 @@ export class RelayOracles {
 
   #followRecords(shard: ToldObject, isGone: boolean): void {
     const { uid, annotations = {} } = shard.metadata;
-    for (const step of shardSteps) {
+    for (const step of twoSteps) {
       const key = keyOf(step, uid);
       if (isGone) {
         this.#windows.delete(key);

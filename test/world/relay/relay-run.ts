@@ -1,7 +1,6 @@
 import { type ReflectorLimits, reflectorLimits } from '#events/relay/reflector.ts';
 import { queueName } from '#events/hint.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import { shardSteps } from '#test/builders/shard-routing.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import type { QueueEntry } from '#shared/queue/queue.ts';
 import { ApiServer, type Commit } from '#test/world/model/api-server.ts';
@@ -23,6 +22,7 @@ import type { ToldKind, ToldObject } from './told-world.ts';
 import { Trace } from './trace.ts';
 import { VirtualClock, worldStart } from './virtual-clock.ts';
 import type { ToldEvent, Witness } from './witness.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 
 /** A run that can be repeated: what happens in the cluster, and what goes wrong at which point. */
 export interface RelayPlan {
@@ -106,7 +106,7 @@ class RelayWorld implements Witness<RelayProcess> {
     commits.forEach((commit) => this.committed(commit));
     const isStreaming = this.#workload.lists === 'streamed';
     this.#api = new OutsideApi({ clock, api, witness: this, isStreaming });
-    const queues = new Map(shardSteps.map((step) => [queueName(relayStage, step), new Queue()]));
+    const queues = new Map(twoSteps.map((step) => [queueName(relayStage, step), new Queue()]));
     this.#queues = new OutsideQueues({ clock, queues, witness: this });
     this.#cluster = new ClusterScript((request) => this.#api.write(request));
   }
@@ -340,7 +340,7 @@ function beginningOf({ story, before }: RelayWorkload): Beginning {
 }
 
 function stepOfQueue(queue: string): StepName {
-  const step = shardSteps.find((candidate) => queueName(relayStage, candidate) === queue);
+  const step = twoSteps.find((candidate) => queueName(relayStage, candidate) === queue);
   if (step === undefined) {
     throw new Error(`a relay sends to ${queue}`);
   }

@@ -1,6 +1,6 @@
 import type { StepName } from '#shared/api/steps.ts';
-import { shardSteps } from '#test/builders/shard-routing.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 
 /** The kinds that a relay watches. */
 export const toldKinds = ['Shard', 'Pod', 'Database'] as const;
@@ -45,7 +45,7 @@ const listeners: { readonly [annotation: string]: readonly StepName[] } = {
   'step.millrace.dev/drain-step': ['drain-step', 'pool-pods'],
   'step.millrace.dev/pool-pods': ['pool-pods'],
   'millrace.dev/force-drain': ['drain-step'],
-  'millrace.dev/reconcile': shardSteps,
+  'millrace.dev/reconcile': twoSteps,
 };
 
 const shardLabel = 'millrace.dev/shard';
@@ -195,14 +195,14 @@ function stepsConcerned(
   after: ToldObject | undefined,
 ): readonly StepName[] {
   if (before === undefined || after === undefined) {
-    return shardSteps;
+    return twoSteps;
   }
   const [old, now] = [before.metadata, after.metadata];
   if (old.resourceVersion === now.resourceVersion) {
     return [];
   }
   if (kind === 'Pod') {
-    return shardSteps;
+    return twoSteps;
   }
   if (kind === 'Database') {
     const requests = [old, now].map(({ annotations }) => annotations?.['millrace.dev/reconcile']);
@@ -210,10 +210,10 @@ function stepsConcerned(
       old.generation === now.generation &&
       old.deletionTimestamp === now.deletionTimestamp &&
       requests[0] === requests[1];
-    return isSame ? [] : shardSteps;
+    return isSame ? [] : twoSteps;
   }
   if (old.generation !== now.generation || old.deletionTimestamp !== now.deletionTimestamp) {
-    return shardSteps;
+    return twoSteps;
   }
   const steps = new Set<StepName>();
   for (const [annotation, those] of Object.entries(listeners)) {

@@ -4,11 +4,11 @@ import { readObject } from '#events/relay/watched-object.ts';
 import { watchedKinds } from '#events/routes.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import { shardRouting, shardSteps } from '#test/builders/shard-routing.ts';
 import { type Instant, parseInstant, plusSeconds } from '#shared/kernel/instant.ts';
 import { wakeOf } from '#shared/kernel/record.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
 import type { ApiServer, Commit } from '#test/world/model/api-server.ts';
+import { twoRoutes, twoSteps } from '#test/builders/two-steps.ts';
 
 /** A target and the step that has to look at it: `drain-step Shard/db/orders`. */
 export interface Due {
@@ -26,7 +26,9 @@ interface Alarm {
   readonly everySeconds: number;
 }
 
-const watched: ReadonlySet<ResourceKind> = new Set(watchedKinds(shardRouting));
+const { routes } = twoRoutes;
+
+const watched: ReadonlySet<ResourceKind> = new Set(watchedKinds(twoRoutes));
 
 /** An `at` that fired and is still recorded fires again after this many seconds, as with the relay. */
 const overdueAgainSeconds = 300;
@@ -59,14 +61,14 @@ export class DirectHints {
     for (const { audience } of changed) {
       this.#tell(audience, commit, api);
     }
-    if (shardRouting.routes.some(({ target }) => target === commit.kind)) {
+    if (routes.some(({ target }) => target === commit.kind)) {
       this.#followRecords(commit, now);
     }
   }
 
   /** Everything once, as the relay does every half hour. */
   resync(api: ApiServer): void {
-    for (const { step, target } of shardRouting.routes) {
+    for (const { step, target } of routes) {
       for (const object of api.list(target)) {
         this.#mark(dueOf(step, target, object));
       }
@@ -142,7 +144,7 @@ export class DirectHints {
   }
 
   #markMembersOf(kind: ResourceKind, target: KubeObject<ResourceKind> | undefined): void {
-    for (const route of shardRouting.routes) {
+    for (const route of routes) {
       if (target !== undefined && route.target === kind && route.members) {
         this.#mark(dueOf(route.step, kind, target));
       }
@@ -150,7 +152,7 @@ export class DirectHints {
   }
 
   #markAll(kind: ResourceKind, target: KubeObject<ResourceKind>): void {
-    for (const route of shardRouting.routes) {
+    for (const route of routes) {
       if (route.target === kind) {
         this.#mark(dueOf(route.step, kind, target));
       }
@@ -169,7 +171,7 @@ export class DirectHints {
     if (after === null) {
       return;
     }
-    for (const step of shardSteps) {
+    for (const step of twoSteps) {
       const record = after.metadata.annotations?.[recordAnnotation(step)] ?? '';
       const isOf = ({ due }: Alarm): boolean => due.step === step && due.uid === after.metadata.uid;
       const known = this.#alarms.find(isOf);
@@ -191,7 +193,7 @@ export class DirectHints {
 
 function concernsIn({ kind }: Commit, object: Commit['after']) {
   const read = object === null ? undefined : readObject(object);
-  return read === undefined ? [] : concernsOf(shardRouting, kind, read);
+  return read === undefined ? [] : concernsOf(twoRoutes, kind, read);
 }
 
 function dueOf(

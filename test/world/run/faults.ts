@@ -1,6 +1,5 @@
 import { forceDrain, recordAnnotation } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
-import { shardSteps } from '#test/builders/shard-routing.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
@@ -9,6 +8,7 @@ import { worldClusterId, worldNamespace } from './handler.ts';
 import { edit, remove } from './person.ts';
 import type { Workload } from './workload.ts';
 import { type Interference, type Operation, type World, rightClocks } from './world.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 
 /** What becomes of the struck question: served as usual, served otherwise, or not now and perhaps never. */
 export type Blow = Interference | 'served' | 'not served';
@@ -256,8 +256,7 @@ export function faultsOf({ steps, edits = [], losesMember }: Workload): readonly
     ({ costs }) =>
       costs === 'nothing' ||
       costs === 'the lead' ||
-      (shardSteps.every((step) => steps.includes(step)) &&
-        (costs !== 'a further member' || losesMember !== true)),
+      (steps.length === twoSteps.length && (costs !== 'a further member' || losesMember !== true)),
   );
   const own = edits.map(({ name, act }) =>
     theirs(`F18 ${name}`, anywhere, (_operation, world) => {

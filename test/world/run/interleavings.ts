@@ -1,5 +1,5 @@
 import type { StepName } from '#shared/api/steps.ts';
-import { shardSteps } from '#test/builders/shard-routing.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 import { type Instant, plusSeconds } from '#shared/kernel/instant.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import type { JsonValue } from '#shared/kube/json.ts';
@@ -350,7 +350,7 @@ async function deliver(step: StepName, world: World): Promise<void> {
 
 /** Steps that do not run have no use for hints. */
 function forgetInactive({ activeSteps, hints }: World): void {
-  for (const step of shardSteps) {
+  for (const step of twoSteps) {
     if (!activeSteps.has(step)) {
       hints.take(step);
     }

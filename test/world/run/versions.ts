@@ -1,4 +1,5 @@
 import { backupConfig } from '#functions/backup-config/step.ts';
+import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
 import type { StepName } from '#shared/api/steps.ts';
@@ -16,6 +17,7 @@ const shipped: { readonly [K in StepName]: AnyStep } = {
   'drain-step': drainStep as object as AnyStep,
   'pool-pods': poolPods as object as AnyStep,
   'backup-config': backupConfig as object as AnyStep,
+  'backup-trigger': backupTrigger as object as AnyStep,
 };
 
 export function stepOf(name: StepName, version: Version): AnyStep {

@@ -2,7 +2,6 @@ import type { DataPlaneConfig } from '#infra/local/data-plane/state.ts';
 import { releasedClaim } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { cellLabel, poolLabel } from '#shared/api/labels.ts';
-import { shardSteps } from '#test/builders/shard-routing.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import { isReady } from '#shared/kube/readiness.ts';
@@ -16,6 +15,7 @@ import type { Edit } from '#test/world/run/workload.ts';
 import { edit, remove } from '#test/world/run/person.ts';
 import { addNeighbour } from '#test/world/run/pooler-records.ts';
 import { type Setup, World } from '#test/world/run/world.ts';
+import { twoSteps } from '#test/builders/two-steps.ts';
 
 /** 2026-01-01T00:00:00Z */
 const start = Date.UTC(2026, 0, 1) as Instant;
@@ -54,7 +54,7 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
   const world = new World({
     multigres,
     start,
-    steps: shardSteps,
+    steps: twoSteps,
     tally,
     witness: new Oracles(tally),
     versions: options.versions ?? 'object',

@@ -3,7 +3,7 @@ import type { ReflectorSink } from '#events/relay/reflector.ts';
 import { Relay, type RelayNews, relayLimits } from '#events/relay/relay.ts';
 import type { WatchedObject } from '#events/relay/watched-object.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
-import { shardSteps } from '#test/builders/shard-routing.ts';
+import { twoRoutes, twoSteps } from '#test/builders/two-steps.ts';
 import { aRecord, aShard, written } from './objects.ts';
 import { RecordingQueue } from './recording-queue.ts';
 import { VirtualTimers } from './virtual-timers.ts';
@@ -16,6 +16,7 @@ function setUp() {
     const queue = new RecordingQueue();
     const news: RelayNews[] = [];
     const relay = new Relay({
+      routing: twoRoutes,
       clusterId: 'test',
       stage: 'test',
       namespaces: [],
@@ -64,7 +65,7 @@ describe('a relay that stands by', () => {
     expect(b.queue.batches).toEqual([]);
     expect(b.relay.notReady()).toEqual([]);
     expect(b.relay.state()).toMatchObject({ wakes: 1, oldestUnsentSeconds: 0 });
-    expect(shardSteps.map((step) => b.relay.state().dirty.get(step))).toEqual([2, 2]);
+    expect(twoSteps.map((step) => b.relay.state().dirty.get(step))).toEqual([2, 2]);
   });
 
   test('L5: doubles no hint', async () => {

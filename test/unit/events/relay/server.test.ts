@@ -8,12 +8,14 @@ import type { ResourceKind } from '#shared/kube/resources.ts';
 import { aPod, aRecord, aShard, listAll } from './objects.ts';
 import { RecordingQueue } from './recording-queue.ts';
 import { VirtualTimers } from './virtual-timers.ts';
+import { twoRoutes } from '#test/builders/two-steps.ts';
 
 async function serve() {
   const timers = new VirtualTimers();
   const queue = new RecordingQueue();
   const metrics = createRelayMetrics(timers);
   const relay = new Relay({
+    routing: twoRoutes,
     clusterId: 'test',
     stage: 'test',
     namespaces: [],

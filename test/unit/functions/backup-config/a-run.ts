@@ -127,6 +127,7 @@ export class Run {
       kube: this.kube,
       topology: () => ({
         poolers: neverAsked,
+        backupLease: neverAsked,
         database: async () => (this.topology === null ? absent : present(this.topology)),
       }),
       admin: neverAsked,

@@ -22,6 +22,7 @@ function aWorld(repository: Repository | null, changes: Partial<KubeObject<'Data
     kube,
     topology: () => ({
       poolers: () => expect.unreachable('no pooler is asked for'),
+      backupLease: () => expect.unreachable('no lease is asked for'),
       database: async (name) => {
         kube.calls.push(`topology ${name}`);
         return present({ modRevision: '42', place: null, mustEncrypt: false });

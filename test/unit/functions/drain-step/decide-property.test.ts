@@ -221,7 +221,10 @@ describe('whatever the situation', () => {
             delete: done,
           },
           topology: async () => ({ retire: done, rewriteDatabase: done }),
-          admin: async () => ({ switchPrimary: async () => ({ kind: 'sent', detail: '' }) }),
+          admin: async () => ({
+            switchPrimary: async () => ({ kind: 'sent', detail: '' }),
+            startBackup: async () => ({ kind: 'refused', why: 'not this step' }),
+          }),
           repository: async () => ({ put: done }),
         };
         const { record, shard } = snapshot;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Ports } from '#shared/kernel/ports.ts';
-import { absent, present } from '#shared/kernel/read.ts';
+import { absent, present, unknown } from '#shared/kernel/read.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { observe } from '#functions/drain-step/observe.ts';
 import { aDrainOf } from '#test/builders/drain-record.ts';
@@ -10,6 +10,7 @@ import { type ShardBuilder, aDatabase, aShard } from '#test/builders/shard.ts';
 import { aShardOf } from './a-drain.ts';
 
 const signal = new AbortController().signal;
+const notAsked = unknown('this step does not ask');
 
 /** A shard with three ready members and its Database on a model API server, and ports that write down what they answer. */
 function aWorld(builder: ShardBuilder) {
@@ -29,6 +30,7 @@ function aWorld(builder: ShardBuilder) {
         return aShardOf(3).build().topology;
       },
       database: neverAsked,
+      backupLease: async () => notAsked,
     }),
     repository: neverAsked,
     admin: () => ({
@@ -36,6 +38,8 @@ function aWorld(builder: ShardBuilder) {
         kube.calls.push(`status ${name}`);
         return absent;
       },
+      backupJob: async () => notAsked,
+      backups: async () => notAsked,
     }),
   };
   return { kube, shard, look: () => observe(present(shard), ports, signal) };

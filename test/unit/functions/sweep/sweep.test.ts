@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { shardRouting } from '#test/builders/shard-routing.ts';
+import { twoRoutes } from '#test/builders/two-steps.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
@@ -24,7 +24,7 @@ function newShards(count: number, prefix = 'shard'): KubeObject<'Shard'>[] {
 
 /** Every step has said what it found. */
 function aConvergedShard(name: string): KubeObject<'Shard'> {
-  return shardRouting.routes
+  return twoRoutes.routes
     .flatMap(({ ownConditions }) => ownConditions)
     .reduce(
       (shard, type) => shard.withCondition({ type, status: 'True', reason: 'AllIsWell' }),
@@ -63,7 +63,7 @@ function aSweep(
     config: { MILLRACE_CLUSTER_ID: 'prod-eu', MILLRACE_STAGE: 'test', MILLRACE_NAMESPACES: [] },
     pages: kube,
     queues: queue,
-    routing: shardRouting,
+    routing: twoRoutes,
     ...changes,
   };
   const run = (event: unknown = tick) => runSweep(event, () => 30_000, parts);

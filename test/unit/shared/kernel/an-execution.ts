@@ -1,4 +1,4 @@
-import type { SendResult } from '#shared/admin/admin.ts';
+import type { SendResult, StartResult } from '#shared/admin/admin.ts';
 import type { Shard } from '#shared/api/shard.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import type { Invocation, Writers } from '#shared/kernel/execute.ts';
@@ -27,6 +27,7 @@ export const step: StepDeclaration = {
     { effect: 'emitEvent' },
     { effect: 'deleteObject', kind: 'Pod' },
     { effect: 'switchPrimary' },
+    { effect: 'startBackup' },
     { effect: 'patchObject', kind: 'Pod' },
     { effect: 'createObject', kind: 'Pod' },
     { effect: 'createObject', kind: 'PersistentVolumeClaim' },
@@ -94,6 +95,7 @@ export interface WriterAnswers {
   readonly retire?: WriteResult;
   readonly put?: WriteResult;
   readonly switchPrimary?: SendResult;
+  readonly startBackup?: StartResult;
   /** What stands under the name that is to be created. */
   readonly standing?: Read<JsonObject>;
   /** Thrown by each create. */
@@ -143,6 +145,10 @@ export function aWriter(answers: WriterAnswers = {}) {
         switchPrimary: async (...given) => {
           calls.push(['switchPrimary', ...given.slice(0, -1)]);
           return answers.switchPrimary ?? { kind: 'sent', detail: '' };
+        },
+        startBackup: async (...given) => {
+          calls.push(['startBackup', ...given.slice(0, -1)]);
+          return answers.startBackup ?? { kind: 'started', job: 'a-job' };
         },
       };
     },

@@ -1,8 +1,8 @@
 import { describe, expect, test, vi } from 'vitest';
 import { acting, blocked, settled, waiting } from '#shared/kernel/decision.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
-import type { Effect } from '#shared/kernel/effect.ts';
-import { RetryableError, TerminalError } from '#shared/kernel/errors.ts';
+import { type Effect, answerPlace } from '#shared/kernel/effect.ts';
+import { RefusedEffect, RetryableError, TerminalError } from '#shared/kernel/errors.ts';
 import { emitFailure, execute } from '#shared/kernel/execute.ts';
 import { plusSeconds } from '#shared/kernel/instant.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
@@ -11,6 +11,7 @@ import { maxRecordBytes, recordText } from '#shared/kernel/record.ts';
 import type { StepDeclaration } from '#shared/kernel/step.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import {
+  type WriterAnswers,
   aRecord,
   aTarget,
   aWriter,
@@ -472,6 +473,106 @@ describe('the data plane', () => {
       'switchover asked for',
     );
   });
+});
+
+describe('a backup', () => {
+  const asked = aRecord({ state: 'asked', data: { podUid: 'pod-uid', job: null } });
+  const startBackup: Effect<'startBackup'> = {
+    kind: 'startBackup',
+    database,
+    shard: shardKey,
+    type: 'full',
+    answered: {
+      started: aRecord({ state: 'running', data: { job: answerPlace } }),
+      refused: aRecord({ state: 'refused', data: { refused: answerPlace } }),
+    },
+    guard: { recordKey, sendBy: plusSeconds(now, 10) },
+  };
+
+  function start(answers: WriterAnswers = {}, change: Partial<Effect<'startBackup'>> = {}) {
+    const { calls, writers } = aWriter(answers);
+    const before = aRecord({ state: 'idle' });
+    const decision = acting('BackupAsked', '', [advance(asked, before)], {
+      ...startBackup,
+      ...change,
+    });
+    return { calls, execution: execute(step, aTarget(before), decision, writers, anInvocation()) };
+  }
+
+  /** The records in the order in which they were written, each with what it was compared with. */
+  function recordsOf(calls: readonly unknown[][]) {
+    return calls
+      .filter(([name]) => name === 'swapAnnotation')
+      .map(([, , change]) => change as { next: string; previous: string; uid: string });
+  }
+
+  test('is asked for once, and its job is written under the intent’s own text (X2, X9)', async () => {
+    const { calls, execution } = start({ startBackup: { kind: 'started', job: 'job-1' } });
+
+    expect(await execution).toEqual({ kind: 'done', effects: ['advance', 'startBackup'] });
+    expect(calls.filter(([name]) => name === 'startBackup')).toEqual([
+      ['startBackup', shardKey, 'full'],
+    ]);
+    const [, answered] = recordsOf(calls);
+    expect(answered).toMatchObject({
+      previous: recordText(asked),
+      uid: 'shard-uid',
+      generation: 3,
+      next: recordText(aRecord({ state: 'running', data: { job: 'job-1' } })),
+    });
+  });
+
+  test('that is refused leaves why, in plain characters and not too many', async () => {
+    const { calls, execution } = start({
+      startBackup: { kind: 'refused', why: `"no"\n${'x'.repeat(200)}` },
+    });
+
+    await execution;
+
+    const { data } = JSON.parse(recordsOf(calls)[1]?.next ?? '') as { data: { refused: string } };
+    expect(data.refused).toBe(`?no??${'x'.repeat(123)}`);
+  });
+
+  test('without an answer leaves the intent as it is', async () => {
+    const { calls, execution } = start({ startBackup: { kind: 'unknown', why: 'no answer' } });
+
+    expect(await execution).toMatchObject({ kind: 'done' });
+    expect(recordsOf(calls)).toHaveLength(1);
+  });
+
+  test('is not asked for when the intent lost its race', async () => {
+    const { calls, execution } = start({ swapAnnotation: { kind: 'lostRace', why: 'moved' } });
+
+    expect(await execution).toMatchObject({ kind: 'lostRace' });
+    expect(calls.map(([name]) => name)).toEqual(['swapAnnotation']);
+  });
+
+  test.each([
+    ['goes into another record', { started: aRecord({ key: 'drain-step/shard-uid/other' }) }],
+    ['has no place to go', { started: aRecord() }],
+    ['has two', { started: aRecord({ data: [answerPlace, answerPlace] }) }],
+    ['would not fit', { refused: aRecord({ data: [answerPlace, 'x'.repeat(800)] }) }],
+  ])('is refused whose answer %s, before anything is written', async (_, answered) => {
+    const { calls, execution } = start({}, { answered: { ...startBackup.answered, ...answered } });
+
+    await expect(execution).rejects.toBeInstanceOf(RefusedEffect);
+    expect(calls).toEqual([]);
+  });
+});
+
+test('a step may declare a longer record than others', async () => {
+  const long = aRecord({ data: 'x'.repeat(1500) });
+  const run = (recordBytes?: number) =>
+    execute(
+      { ...step, ...(recordBytes === undefined ? {} : { recordBytes }) },
+      aTarget(null),
+      acting('GatesHold', '', [advance(long, null)]),
+      aWriter().writers,
+      anInvocation(),
+    );
+
+  await expect(run()).rejects.toThrow('1024 are the most');
+  await expect(run(2048)).resolves.toMatchObject({ kind: 'done' });
 });
 
 describe('an Event', () => {

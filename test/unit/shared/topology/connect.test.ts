@@ -750,3 +750,43 @@ describe('behind the API server’s service proxy', () => {
     server.verify();
   });
 });
+
+describe('the lease of the backups', () => {
+  const key = '/multigres/global/backups/postgres/default/0-inf/lock';
+  const held = (value: string) => rangeAnswer([{ key, value: encode(value) }]);
+
+  test('is absent while its key is, under the root that the database names', async () => {
+    expectKey('/own/root/backups/postgres/default/0-inf/lock', rangeAnswer([]));
+
+    const read = await connect({ globalRoot: '/own/root/' }).backupLease(shard);
+
+    server.verify();
+    expect(read).toEqual({ kind: 'absent' });
+  });
+
+  test.each([
+    ['tells what its holder does', '{"Action": "backup by p-00000001"}', 'backup by p-00000001'],
+    ['is held whatever it says', 'no JSON', ''],
+    ['is held with nothing in it', '', ''],
+    ['keeps little of what it says', `{"Action": "${'x'.repeat(100)}"}`, 'x'.repeat(80)],
+  ])('%s', async (_, value, holder) => {
+    expectKey(key, held(value));
+
+    expect(await connect().backupLease(shard)).toEqual({ kind: 'present', value: { holder } });
+  });
+
+  test.each<[string, Answer]>([
+    ['etcd fails', { status: 503, body: {} }],
+    ['etcd refuses', { status: 403, body: {} }],
+    ['the connection ends', 'drop'],
+  ])('is unknown, never absent, when %s', async (_, answer) => {
+    expectKey(key, answer);
+
+    expect((await connect().backupLease(shard)).kind).toBe('unknown');
+  });
+
+  test('of a shard whose name would lead to another key is not asked for', async () => {
+    expect((await connect().backupLease({ ...shard, shard: '0/../lock' })).kind).toBe('unknown');
+    server.verify();
+  });
+});

@@ -1,0 +1,84 @@
+import type { Backup, BackupJob } from '#shared/admin/admin.ts';
+import type { BackupSchedule, BackupType } from '#shared/api/backup.ts';
+import type { Condition, ShardStatus } from '#shared/api/shard.ts';
+import type { DatabaseRef } from '#shared/kernel/effect.ts';
+import type { Read } from '#shared/kernel/read.ts';
+import type { RecordRead } from '#shared/kernel/record.ts';
+import type { BackupLease, ShardKey } from '#shared/topology/topology.ts';
+import type { BackupRecord } from './record.ts';
+import type { Timing } from './slots.ts';
+
+/** Everything backup-trigger knows when it decides. Plain JSON. */
+export interface BackupSnapshot {
+  readonly shard: ShardView;
+  readonly record: RecordRead<BackupRecord>;
+  /** Whether a member is past the point of no return of its drain. */
+  readonly drain: DrainView;
+  readonly database: Read<DatabaseView>;
+  /** The lease that a running backup holds, whoever asked for it. */
+  readonly lease: Read<BackupLease>;
+  /** Every backup in the repository. */
+  readonly backups: Read<readonly Backup[]>;
+  /** The job of the run, or of an earlier one that may go on. Asked only where there is one. */
+  readonly job: Read<BackupJob>;
+}
+
+export interface ShardView {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly generation: number;
+  readonly resourceVersion: string;
+  readonly isPaused: boolean;
+  readonly isBeingDeleted: boolean;
+  readonly databaseName: string;
+  readonly schedules: readonly ScheduleView[];
+  /** The people's `backup-now` annotation. */
+  readonly request: RequestView;
+  /** When the spec was last changed, as the API server remembers it; `null` where it does not. */
+  readonly specChangedAt: string | null;
+  /** backup-trigger's own part of the status, as it stands. */
+  readonly status: StatusView;
+}
+
+export interface StatusView {
+  readonly condition: Condition | null;
+  readonly fields: Pick<
+    ShardStatus,
+    'backups' | 'backupRun' | 'backupRequest' | 'lastBackup' | 'nextBackup'
+  >;
+}
+
+export type RequestView =
+  | { readonly kind: 'none' }
+  | {
+      readonly kind: 'valid';
+      readonly text: string;
+      readonly type: BackupType;
+      readonly token: string;
+    }
+  | { readonly kind: 'invalid' };
+
+export interface ScheduleView {
+  readonly name: string;
+  readonly timing: Timing;
+  readonly type: BackupType;
+  readonly isSuspended: boolean;
+  readonly catchUp: BackupSchedule['catchUp'];
+  readonly startingDeadlineSeconds: number;
+  readonly runDeadlineSeconds: number;
+  readonly jitterSeconds: number;
+  readonly onUnknown: BackupSchedule['onUnknown'];
+}
+
+export type DrainView =
+  | { readonly kind: 'clear' }
+  | { readonly kind: 'going'; readonly pod: string }
+  | { readonly kind: 'unknown'; readonly why: string };
+
+export interface DatabaseView {
+  /** How the data plane names the shard. */
+  readonly shard: ShardKey;
+  readonly ref: DatabaseRef;
+  readonly isPaused: boolean;
+}

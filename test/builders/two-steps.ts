@@ -1,0 +1,14 @@
+import { type Routing, routing } from '#events/routes.ts';
+import type { StepName } from '#shared/api/steps.ts';
+
+/**
+ * Two steps that differ in everything a route can say, so that what the relay does for each can be told apart; the ones
+ * that run in the world. No Shard there has schedules, so backup-trigger would have nothing to do.
+ */
+export const twoSteps: readonly StepName[] = ['drain-step', 'pool-pods'];
+
+/** The routes of these two, as they are. */
+export const twoRoutes: Routing = {
+  ...routing,
+  routes: routing.routes.filter(({ step }) => twoSteps.includes(step)),
+};

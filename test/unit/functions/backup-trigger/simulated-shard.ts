@@ -1,0 +1,356 @@
+import type { Backup, BackupJob } from '#shared/admin/admin.ts';
+import type { BackupSchedule } from '#shared/api/backup.ts';
+import { recordAnnotation } from '#shared/api/annotations.ts';
+import { decide } from '#functions/backup-trigger/decide.ts';
+import { observe } from '#functions/backup-trigger/observe.ts';
+import { type BackupRecord, readBackupRecord } from '#functions/backup-trigger/record.ts';
+import { backupTrigger } from '#functions/backup-trigger/step.ts';
+import { type Invocation, type Writers, execute } from '#shared/kernel/execute.ts';
+import { type Instant, parseInstant, plusSeconds, toText } from '#shared/kernel/instant.ts';
+import { createLogger } from '#shared/kernel/logger.ts';
+import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
+import type { WriteResult } from '#shared/kube/kube.ts';
+import type { KubeObject } from '#shared/kube/resources.ts';
+import { KubeModel } from '#test/builders/kube-model.ts';
+import { aDatabase, aShard } from '#test/builders/shard.ts';
+
+/** What strikes a look. */
+export type Strike =
+  | { readonly kind: 'none' | 'lostReply' | 'lostRequest' }
+  /** The handler ends before, or after, its write of this number. */
+  | { readonly kind: 'crashBefore' | 'crashAfter'; readonly write: number }
+  /** The handler's clock is wrong by so many seconds. */
+  | { readonly kind: 'wrongClock'; readonly seconds: number };
+
+class Crash extends Error {}
+
+/**
+ * One shard with schedules over a model API server and a data plane that runs one backup at a time, in virtual time, with
+ * the step's own observe and decide and the kernel's own executor. Whatever goes against the step's promises is kept as a
+ * sentence in `violations`.
+ */
+export class SimulatedShard {
+  readonly kube = new KubeModel();
+  readonly plane: SimulatedPlane;
+  readonly violations: string[] = [];
+  /** Starts that reached the data plane, by `<schedule>/<slot>/<attempt>`. */
+  readonly starts = new Map<string, number>();
+  /** Slots that were passed over, and slots whose run was begun, as committed decisions count them, by schedule. */
+  readonly passedOver = new Map<string, number>();
+  readonly begun = new Map<string, number>();
+  /** How runs ended, by committed decisions. */
+  readonly results = new Map<string, number>();
+  /** When each schedule was last in force again. */
+  readonly inForceSince = new Map<string, Instant>();
+  now: Instant;
+
+  constructor(start: Instant, schedules: readonly BackupSchedule[], plane: SimulatedPlane) {
+    this.now = start;
+    this.plane = plane;
+    const shard = aShard().build();
+    this.kube.put('Database', aDatabase()).put('Shard', {
+      ...shard,
+      metadata: { ...shard.metadata, generation: 1, managedFields: changedAt(start) },
+      spec: { ...shard.spec, backup: { schedules } },
+    });
+    for (const { name } of schedules) {
+      this.inForceSince.set(name, start);
+    }
+  }
+
+  get shard(): KubeObject<'Shard'> {
+    return this.kube.the('Shard', 'orders');
+  }
+
+  get record(): BackupRecord | null {
+    const read = readBackupRecord(this.shard.metadata);
+    return read.kind === 'ours' ? read.record : null;
+  }
+
+  /** A person's edit of the schedules: the spec's generation and the time of its change move. */
+  edit(change: (schedule: BackupSchedule) => BackupSchedule): void {
+    this.kube.change('Shard', 'orders', (shard) => {
+      const schedules = (shard.spec.backup?.schedules ?? []).map(change);
+      for (const { name, suspend } of schedules) {
+        const before = shard.spec.backup?.schedules.find((schedule) => schedule.name === name);
+        if (before?.suspend === true && !suspend) {
+          this.inForceSince.set(name, this.now);
+        }
+      }
+      return {
+        ...shard,
+        metadata: {
+          ...shard.metadata,
+          generation: (shard.metadata.generation ?? 0) + 1,
+          managedFields: changedAt(this.now),
+        },
+        spec: { ...shard.spec, backup: { schedules } },
+      };
+    });
+  }
+
+  annotate(key: string, value: string | undefined): void {
+    this.kube.change('Shard', 'orders', (shard) => {
+      const { [key]: _, ...rest } = shard.metadata.annotations ?? {};
+      const annotations = value === undefined ? rest : { ...rest, [key]: value };
+      return { ...shard, metadata: { ...shard.metadata, annotations } };
+    });
+  }
+
+  /** One look with a fresh view. @returns whether it wrote the record */
+  async look(strike: Strike = { kind: 'none' }): Promise<boolean> {
+    return (await this.prepare(strike))();
+  }
+
+  /** Reads and decides now; what is returned writes, as late as it is called. */
+  async prepare(strike: Strike = { kind: 'none' }): Promise<() => Promise<boolean>> {
+    const skew = strike.kind === 'wrongClock' ? strike.seconds : 0;
+    const clock = () => plusSeconds(this.now, skew);
+    const target = this.shard;
+    const snapshot = await observe(
+      present(target),
+      {
+        clusterId: 'test',
+        kube: this.kube,
+        topology: () => this.plane.topology,
+        admin: () => this.plane.admin,
+        repository: () => ({
+          survey: () => Promise.reject(new Error('this step does not ask for it')),
+        }),
+      },
+      new AbortController().signal,
+    );
+    const decision = decide(snapshot, clock());
+    return async () => {
+      const before = this.shard.metadata.annotations?.[recordAnnotation('backup-trigger')];
+      const invocation: Invocation = {
+        clock,
+        logger: createLogger('silent', {}),
+        signal: new AbortController().signal,
+        remainingMs: () => 30_000,
+      };
+      try {
+        await execute(backupTrigger, target, decision, this.#writers(strike), invocation);
+      } catch (error) {
+        if (!(error instanceof Crash)) {
+          throw error;
+        }
+      }
+      const after = this.shard.metadata.annotations?.[recordAnnotation('backup-trigger')];
+      const isCommitted = before !== after;
+      if (isCommitted) {
+        for (const { metric, labels, count } of decision.counts ?? []) {
+          if (metric === 'backup_skipped_total') {
+            add(this.passedOver, labels['schedule'] ?? '', count);
+          } else {
+            add(this.results, labels['result'] ?? '', count);
+          }
+        }
+        this.#noteIntent(before);
+      }
+      return isCommitted;
+    };
+  }
+
+  /** This step is the only one here, so what it applies is the whole status. */
+  async #applyStatus(
+    status: object,
+    guard: { readonly uid: string; readonly resourceVersion: string },
+  ): Promise<WriteResult> {
+    if (this.shard.metadata.resourceVersion !== guard.resourceVersion) {
+      return { kind: 'lostRace', why: 'the target moved' };
+    }
+    this.kube.change('Shard', 'orders', (shard) => ({ ...shard, status }));
+    return { kind: 'written', resourceVersion: this.shard.metadata.resourceVersion };
+  }
+
+  #noteIntent(before: string | undefined): void {
+    const run = this.record?.data.run;
+    const key = run === undefined ? '' : `"key":"${this.record?.key ?? ''}"`;
+    if (run !== undefined && run.attempt === 0 && before?.includes(key) !== true) {
+      add(this.begun, run.schedule, 1);
+    }
+  }
+
+  #writers(strike: Strike): Writers {
+    let writes = 0;
+    const struck =
+      <Given extends unknown[], Answer>(write: (...given: Given) => Promise<Answer>) =>
+      async (...given: Given): Promise<Answer> => {
+        writes += 1;
+        if (strike.kind === 'crashBefore' && strike.write === writes) {
+          throw new Crash();
+        }
+        const answer = await write(...given);
+        if (strike.kind === 'crashAfter' && strike.write === writes) {
+          throw new Crash();
+        }
+        return answer;
+      };
+    const { kube } = this;
+    return {
+      kube: {
+        get: (ref) => kube.get(ref),
+        swapAnnotation: struck((ref, change) => kube.swapAnnotation(ref, change)),
+        mergePatch: (ref, patch, guard) => kube.mergePatch(ref, patch, guard),
+        applyStatus: struck((_ref, status, _manager, guard) => this.#applyStatus(status, guard)),
+        // Nobody reads Events, and thousands would slow the model down.
+        create: async () => ({ kind: 'written', resourceVersion: '' }),
+        delete: (ref, guard) => kube.delete(ref, guard),
+      },
+      topology: () => Promise.reject(new Error('this step writes nothing there')),
+      repository: () => Promise.reject(new Error('this step writes nothing there')),
+      admin: async () => ({
+        switchPrimary: () => Promise.reject(new Error('this step does not ask for it')),
+        startBackup: struck(async (_shard, type) => {
+          if (strike.kind === 'lostRequest') {
+            return { kind: 'unknown', why: 'no answer' };
+          }
+          this.#noteStart();
+          const result = this.plane.start(type, this.now);
+          return strike.kind === 'lostReply' ? { kind: 'unknown', why: 'no answer' } : result;
+        }),
+      }),
+    };
+  }
+
+  #noteStart(): void {
+    const run = this.record?.data.run;
+    if (run === undefined) {
+      this.violations.push(`${toText(this.now)}: started without an intent`);
+      return;
+    }
+    const key = `${run.schedule}/${run.slot}/${run.attempt}`;
+    add(this.starts, key, 1);
+    if ((this.starts.get(key) ?? 0) > 1) {
+      this.violations.push(`${toText(this.now)}: ${key} started twice`);
+    }
+    if (this.plane.isBusy(this.now)) {
+      this.violations.push(`${toText(this.now)}: ${key} started while a backup ran`);
+    }
+    const slot = parseInstant(run.slot);
+    const since = this.inForceSince.get(run.schedule);
+    if (slot !== undefined && since !== undefined && slot <= since) {
+      this.violations.push(`${key} is from before its schedule was in force (${toText(since)})`);
+    }
+    const schedule = this.shard.spec.backup?.schedules.find(({ name }) => name === run.schedule);
+    if (schedule?.suspend === true) {
+      this.violations.push(`${key} started while its schedule was suspended`);
+    }
+  }
+}
+
+export function add(counts: Map<string, number>, key: string, count: number): void {
+  counts.set(key, (counts.get(key) ?? 0) + count);
+}
+
+function changedAt(instant: Instant) {
+  return [{ time: toText(instant), fieldsV1: { 'f:spec': {} } }];
+}
+
+/** A data plane in virtual time: one backup at a time, jobs that a restart forgets, reads that may fail. */
+export class SimulatedPlane {
+  readonly #random: () => number;
+  readonly #backups: Backup[] = [];
+  #jobs = new Map<string, BackupJob>();
+  #running: {
+    readonly job: string;
+    readonly type: Backup['type'];
+    from: Instant;
+    to: Instant;
+    fails: boolean;
+  } | null = null;
+  #foreignUntil = 0 as Instant;
+  #count = 0;
+  /** How likely a read has no answer, and a backup fails. */
+  unanswered = 0;
+  failing = 0;
+  now = 0 as Instant;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  readonly topology = {
+    database: async () => unknown('this step does not ask'),
+    poolers: async () => unknown('this step does not ask'),
+    backupLease: async () =>
+      this.#read(() => (this.isBusy(this.now) ? present({ holder: 'a pooler' }) : absent)),
+  };
+
+  readonly admin = {
+    poolerStatus: async () => unknown('this step does not ask'),
+    backupJob: async (_shard: unknown, job: string) =>
+      this.#read((): Read<BackupJob> => {
+        const known = this.#jobs.get(job);
+        return known === undefined ? absent : present(known);
+      }),
+    backups: async () => this.#read(() => present(structuredClone(this.#backups))),
+  };
+
+  get isRunning(): boolean {
+    return this.#running !== null;
+  }
+
+  isBusy(now: Instant): boolean {
+    return this.#running !== null || now < this.#foreignUntil;
+  }
+
+  start(type: Backup['type'], now: Instant) {
+    this.#count += 1;
+    const job = `job-${this.#count}`;
+    const seconds = 5 + Math.floor(this.#random() ** 3 * 400);
+    this.#running = {
+      job,
+      type,
+      from: now,
+      to: plusSeconds(now, seconds),
+      fails: this.#random() < this.failing,
+    };
+    this.#jobs.set(job, { status: 'running', backup: null, why: null });
+    return { kind: 'started' as const, job };
+  }
+
+  /** Somebody else backs up. */
+  holdLease(until: Instant): void {
+    if (this.#running === null) {
+      this.#foreignUntil = until;
+    }
+  }
+
+  /** What it had asked for is killed, and its jobs are forgotten. */
+  restart(): void {
+    this.#running = null;
+    this.#jobs = new Map();
+  }
+
+  pass(now: Instant): void {
+    this.now = now;
+    const run = this.#running;
+    if (run === null || run.to > now) {
+      return;
+    }
+    this.#running = null;
+    const id = `backup-${this.#count}`;
+    if (run.fails) {
+      this.#jobs.set(run.job, { status: 'failed', backup: null, why: 'exit status 63' });
+      return;
+    }
+    this.#jobs.set(run.job, { status: 'completed', backup: id, why: null });
+    this.#backups.push({
+      id,
+      type: run.type,
+      status: 'complete',
+      job: run.job,
+      startedAt: toText(run.from),
+      stoppedAt: toText(run.to),
+      sizeBytes: '1000',
+    });
+    // As many as a repository keeps.
+    this.#backups.splice(0, Math.max(0, this.#backups.length - 7));
+  }
+
+  #read<T>(answer: () => Read<T>): Read<T> {
+    return this.#random() < this.unanswered ? unknown('no answer within 3 s') : answer();
+  }
+}
