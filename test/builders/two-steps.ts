@@ -12,3 +12,9 @@ export const twoRoutes: Routing = {
   ...routing,
   routes: routing.routes.filter(({ step }) => twoSteps.includes(step)),
 };
+
+/** Besides these two the step that reconciles Databases, which are named by Shards as well. */
+export const threeRoutes: Routing = {
+  ...routing,
+  routes: routing.routes.filter(({ step }) => twoSteps.includes(step) || step === 'backup-config'),
+};

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { concernsOf } from '#events/relay/digest.ts';
 import type { WatchedObject } from '#events/relay/watched-object.ts';
-import { twoRoutes as routing } from '#test/builders/two-steps.ts';
+import { threeRoutes as routing } from '#test/builders/two-steps.ts';
 import { aDatabase, aPod, aRecord, aShard, written } from './objects.ts';
 
 /** Of each step, the digest of a Shard. */

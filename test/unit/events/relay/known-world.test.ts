@@ -8,7 +8,7 @@ import {
 } from '#events/relay/known-world.ts';
 import type { WatchedObject } from '#events/relay/watched-object.ts';
 import type { Route, Routing } from '#events/routes.ts';
-import { twoRoutes as routing } from '#test/builders/two-steps.ts';
+import { threeRoutes as routing } from '#test/builders/two-steps.ts';
 import { aDatabase, aPod, aRecord, aShard, written } from './objects.ts';
 
 function marksOf({ marks }: Findings): string[] {

@@ -7,7 +7,7 @@ import type { ResourceKind } from '#shared/kube/resources.ts';
 import { aDatabase, aPod, aRecord, aShard, listAll, written } from './objects.ts';
 import { RecordingQueue } from './recording-queue.ts';
 import { VirtualTimers } from './virtual-timers.ts';
-import { twoRoutes } from '#test/builders/two-steps.ts';
+import { threeRoutes } from '#test/builders/two-steps.ts';
 
 function setUp(namespaces: string[] = []) {
   const timers = new VirtualTimers();
@@ -15,7 +15,7 @@ function setUp(namespaces: string[] = []) {
   const news: RelayNews[] = [];
   const start = () => {
     const relay = new Relay({
-      routing: twoRoutes,
+      routing: threeRoutes,
       clusterId: 'test',
       stage: 'test',
       namespaces,
