@@ -15,7 +15,7 @@ import {
 } from 'vitest';
 import * as z from 'zod';
 import { type Hint, hintSchema, queueName } from '#events/hint.ts';
-import { twoRoutes } from '#test/builders/two-steps.ts';
+import { routing, targetKinds } from '#events/routes.ts';
 import { openQueues } from '#events/sending.ts';
 import { runSweep } from '#functions/sweep/sweep.ts';
 import { installDefinitions } from '#infra/cli/install.ts';
@@ -30,7 +30,9 @@ import type { KubeConnection, KubeRequest } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { collectionPath, kubePages } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
+import { resourceTypes } from '#shared/kube/resources.ts';
 import { attachedShardManifest } from '#test/builders/manifest.ts';
+import { twoRoutes, twoSteps } from '#test/builders/two-steps.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
 const stage = 'test';
@@ -39,7 +41,7 @@ const region = 'us-east-1';
 /** Writes on their way to the API server at a time. */
 const writesAtOnce = 16;
 
-/** May list Shards, and nothing else. */
+/** May list what steps reconcile, and nothing else. */
 const sweeper = 'sweeper';
 /** May do nothing. */
 const nobody = 'nobody';
@@ -86,7 +88,8 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
 
   async function allowListing(user: string): Promise<void> {
     const path = '/apis/rbac.authorization.k8s.io/v1';
-    const rules = [{ apiGroups: ['millrace.dev'], resources: ['shards'], verbs: ['list'] }];
+    const resources = targetKinds(routing).map((kind) => resourceTypes[kind].plural);
+    const rules = [{ apiGroups: ['millrace.dev'], resources, verbs: ['list'] }];
     await write({
       method: 'POST',
       path: `${path}/clusterroles`,
@@ -295,7 +298,7 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
 
     expect(requests.length).toBeLessThanOrEqual(60);
     expect(requests.every(({ method }) => method === 'GET')).toBe(true);
-    expect(swept).toMatchObject({ targets: count, sent: count * stepNames.length, failed: 0 });
-    expect(new Set(words()).size).toBe(count * stepNames.length);
+    expect(swept).toMatchObject({ targets: count, sent: count * twoSteps.length, failed: 0 });
+    expect(new Set(words()).size).toBe(count * twoSteps.length);
   });
 });

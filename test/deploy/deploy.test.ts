@@ -342,7 +342,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const log = await readAuditLog(controlPlane.auditLogPath);
     const asked = log.filter(({ userAgent }) => userAgent === 'millrace/sweep');
     expect(new Set(asked.map(({ verb, resource }) => `${verb} ${resource}`))).toEqual(
-      new Set(['list shards']),
+      new Set(['list shards', 'list databases']),
     );
   });
 
