@@ -1,8 +1,9 @@
-import { confirmRepository, recordAnnotation } from '#shared/api/annotations.ts';
+import { confirmRepository } from '#shared/api/annotations.ts';
 import { nameOfOwner } from '#shared/api/repository-owner.ts';
 import { hashOfPlace, textOfPlace } from '#shared/api/repository.ts';
-import { acting, blocked, firstHit, settled } from '#shared/kernel/decision.ts';
+import { blocked, firstHit, settled } from '#shared/kernel/decision.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
+import { clearForeign, unreadableText } from '#shared/kernel/own-record.ts';
 import {
   accessRefused,
   bucketElsewhere,
@@ -20,7 +21,6 @@ import {
 import {
   type BackupConfigCheck,
   type BackupConfigDecision,
-  advance,
   block,
   changedStatus,
   isUnclaimable,
@@ -107,26 +107,21 @@ function recordUnreadable(
   if (record.kind !== 'unreadable') {
     return undefined;
   }
-  const message = `the record ${recordAnnotation('backup-config')} cannot be read: ${record.why}`;
+  const { message, needs } = unreadableText('backup-config', 'Database', database, record.why);
   return blocked(
     'RecordUnreadable',
     message,
-    `check who wrote it, then run: millrace reset mdb/${database.name} backup-config -n ${database.namespace}`,
+    needs,
     slowly,
     changedStatus(snapshot, now, { kind: 'unknown', reason: 'RecordUnreadable', message }),
   );
 }
 
-/** Copied or restored from another object: never obeyed, only cleared. */
-function foreignRecord(snapshot: BackupConfigSnapshot): BackupConfigDecision | undefined {
-  const { record } = snapshot;
-  return record.kind === 'foreign'
-    ? acting(
-        'RecordForeign',
-        `the record belongs to another object (uid ${record.uid}) and is cleared`,
-        [advance(snapshot, null)],
-      )
-    : undefined;
+function foreignRecord({
+  database,
+  record,
+}: BackupConfigSnapshot): BackupConfigDecision | undefined {
+  return clearForeign(database, record);
 }
 
 /**

@@ -9,7 +9,8 @@ import {
   waiting,
 } from '#shared/kernel/decision.ts';
 import type { DatabaseRef, Effect, ObjectGuard } from '#shared/kernel/effect.ts';
-import { type Instant, parseInstant, secondsBetween, toText } from '#shared/kernel/instant.ts';
+import { type Instant, parseInstant, secondsBetween } from '#shared/kernel/instant.ts';
+import { advanceRecord, advanceWhereNew, restRecord } from '#shared/kernel/own-record.ts';
 import type { Wake } from '#shared/kernel/record.ts';
 import type { DatabaseChange } from '#shared/topology/topology.ts';
 import type { BackupConfigRecord, BackupConfigState, Intent } from './record.ts';
@@ -178,11 +179,7 @@ export function advance(
   { database, record }: BackupConfigSnapshot,
   next: BackupConfigRecord | null,
 ): Effect<'advance'> {
-  return {
-    kind: 'advance',
-    record: next,
-    guard: { uid: database.uid, generation: database.generation, previous: record.text },
-  };
+  return advanceRecord(database, next, record.text);
 }
 
 /** A record that carries the wake, and the write that may be under way; written only where it differs. */
@@ -199,33 +196,9 @@ function keepAwake(
 ): Effect<'advance'>[] {
   const { database, record } = snapshot;
   const intent = move.intent ?? openIntent(snapshot);
-  const next: BackupConfigRecord = {
-    v: 1,
-    uid: database.uid,
-    key: keyOf(snapshot),
-    state: move.state,
-    generation: database.generation,
-    attempt: move.attempt ?? 0,
-    since: toText(now),
-    reason: move.reason,
-    wake: move.wake,
-    data: intent === null ? {} : { intent },
-  };
-  return record.kind === 'ours' && isSame(record.record, next) ? [] : [advance(snapshot, next)];
-}
-
-/** But for the instant at which it was written. */
-function isSame(found: BackupConfigRecord, wanted: BackupConfigRecord): boolean {
-  return (
-    found.key === wanted.key &&
-    found.state === wanted.state &&
-    found.generation === wanted.generation &&
-    found.attempt === wanted.attempt &&
-    found.reason === wanted.reason &&
-    JSON.stringify(found.wake) === JSON.stringify(wanted.wake) &&
-    found.data.intent?.modRevision === wanted.data.intent?.modRevision &&
-    found.data.intent?.generation === wanted.data.intent?.generation
-  );
+  const data = intent === null ? {} : { intent };
+  const next: BackupConfigRecord = restRecord('backup-config', database, { ...move, data }, now);
+  return advanceWhereNew(database, record, next);
 }
 
 function keyOf({ database }: BackupConfigSnapshot): string {

@@ -1,6 +1,7 @@
 import { acting, blocked, firstHit, settled, waiting } from '#shared/kernel/decision.ts';
 import { answerPlace } from '#shared/kernel/effect.ts';
 import { type Instant, parseInstant, plusSeconds, toText } from '#shared/kernel/instant.ts';
+import { clearForeign, unreadableText } from '#shared/kernel/own-record.ts';
 import { type Due, accountsOf, requestSchedule, secondsOf } from './accounts.ts';
 import { holdUpOf } from './hold-ups.ts';
 import {
@@ -103,26 +104,18 @@ function recordUnreadable(snapshot: BackupSnapshot, now: Instant): BackupDecisio
   if (record.kind !== 'unreadable') {
     return undefined;
   }
-  const message = `the record step.millrace.dev/backup-trigger cannot be read: ${record.why}`;
+  const { message, needs } = unreadableText('backup-trigger', 'Shard', shard, record.why);
   return blocked(
     'RecordUnreadable',
     message,
-    `check who wrote it, then run: millrace reset shd/${shard.name} backup-trigger -n ${shard.namespace}`,
+    needs,
     { every: slowWakeSeconds },
     conditionEffects(snapshot, { status: 'Unknown', reason: 'RecordUnreadable', message }, now),
   );
 }
 
-/** Copied or restored from another object: never obeyed, only cleared. */
-function foreignRecord(snapshot: BackupSnapshot): BackupDecision | undefined {
-  const { record } = snapshot;
-  return record.kind === 'foreign'
-    ? acting(
-        'RecordForeign',
-        `the record belongs to another object (uid ${record.uid}) and is cleared`,
-        advanceTo(snapshot, null),
-      )
-    : undefined;
+function foreignRecord({ shard, record }: BackupSnapshot): BackupDecision | undefined {
+  return clearForeign(shard, record);
 }
 
 /** The converged state of a shard without schedules. An earlier run that may go on is remembered. */

@@ -3,6 +3,7 @@ import type { Reason } from '#shared/api/reasons.ts';
 import type { Check, Count, Decision } from '#shared/kernel/decision.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import { type Instant, toText } from '#shared/kernel/instant.ts';
+import { advanceRecord, restRecord } from '#shared/kernel/own-record.ts';
 import type { Wake } from '#shared/kernel/record.ts';
 import { type Accounts, type PassedOver, mostCounted } from './accounts.ts';
 import type { HoldUp } from './hold-ups.ts';
@@ -68,18 +69,10 @@ export function idleRecord(
   wake: Wake | undefined,
   now: Instant,
 ): BackupRecord {
-  const { uid, generation } = snapshot.shard;
+  const idle = { state: 'idle' as const, reason, data, ...(wake === undefined ? {} : { wake }) };
   return {
-    v: 1,
-    uid,
-    key: `backup-trigger/${uid}/${generation}`,
-    state: 'idle',
-    generation,
-    attempt: 0,
+    ...restRecord('backup-trigger', snapshot.shard, idle, now),
     since: sinceOf(snapshot, 'idle', now),
-    reason,
-    ...(wake === undefined ? {} : { wake }),
-    data,
   };
 }
 
@@ -126,15 +119,7 @@ export function advanceTo(
     record.kind === 'ours'
       ? next !== null && newsOf(record.record) === newsOf(next)
       : record.kind === 'none' && next === null;
-  return isSame
-    ? []
-    : [
-        {
-          kind: 'advance',
-          record: next,
-          guard: { uid: shard.uid, generation: shard.generation, previous: record.text },
-        },
-      ];
+  return isSame ? [] : [advanceRecord(shard, next, record.text)];
 }
 
 function newsOf({ state, wake, data }: BackupRecord): string {

@@ -1,6 +1,7 @@
 import type { Leaver } from '#shared/api/drain-record.ts';
 import { acting, blocked, firstHit, settled } from '#shared/kernel/decision.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
+import { clearForeign, unreadableText } from '#shared/kernel/own-record.ts';
 import {
   becamePrimary,
   keepOffOthers,
@@ -149,32 +150,18 @@ function recordUnreadable(snapshot: DrainSnapshot, now: Instant): DrainDecision 
   if (record.kind !== 'unreadable') {
     return undefined;
   }
-  const message = `the record step.millrace.dev/drain-step cannot be read: ${record.why}`;
+  const { message, needs } = unreadableText('drain-step', 'Shard', shard, record.why);
   return blocked(
     'RecordUnreadable',
     message,
-    `check who wrote it, then run: millrace reset shd/${shard.name} drain-step -n ${shard.namespace}`,
+    needs,
     { every: slowWakeSeconds },
     statusEffects(snapshot, now, { status: 'Unknown', reason: 'RecordUnreadable', message }, null),
   );
 }
 
-/** Copied or restored from another object: never obeyed, only cleared. */
 function foreignRecord({ shard, record }: DrainSnapshot): DrainDecision | undefined {
-  if (record.kind !== 'foreign') {
-    return undefined;
-  }
-  return acting(
-    'RecordForeign',
-    `the record belongs to another object (uid ${record.uid}) and is cleared`,
-    [
-      {
-        kind: 'advance',
-        record: null,
-        guard: { uid: shard.uid, generation: shard.generation, previous: record.text },
-      },
-    ],
-  );
+  return clearForeign(shard, record);
 }
 
 function membersUnknown(snapshot: DrainSnapshot, now: Instant): DrainDecision | undefined {

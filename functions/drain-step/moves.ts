@@ -13,6 +13,7 @@ import type { Reason } from '#shared/api/reasons.ts';
 import { type Check, type Decision, acting, blocked, waiting } from '#shared/kernel/decision.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import { type Instant, parseInstant, secondsBetween, toText } from '#shared/kernel/instant.ts';
+import { advanceRecord, advanceWhereNew, restRecord } from '#shared/kernel/own-record.ts';
 import { isRecordOfPod, poolerOfPod } from '#shared/topology/identity.ts';
 import { type PoolerRecord, isSamePooler } from '#shared/topology/topology.ts';
 import {
@@ -248,11 +249,7 @@ export function advance(
   next: DrainRecord | null,
   previous = record.text,
 ): Effect<'advance'> {
-  return {
-    kind: 'advance',
-    record: next,
-    guard: { uid: shard.uid, generation: shard.generation, previous },
-  };
+  return advanceRecord(shard, next, previous);
 }
 
 export function moveOn(
@@ -357,23 +354,15 @@ export function standStill(
   }
   const { shard, record } = snapshot;
   const wake = { every: slowWakeSeconds };
-  const next: ChoosingRecord = {
-    v: 1,
-    uid: shard.uid,
-    key: `drain-step/${shard.uid}/${shard.generation}`,
-    state: 'choosing',
-    generation: shard.generation,
-    attempt: 0,
-    since: toText(now),
-    reason,
-    wake,
-    data: {},
-  };
-  const isRecorded =
-    record.kind === 'ours' && record.record.key === next.key && record.record.reason === reason;
+  const next: ChoosingRecord = restRecord(
+    'drain-step',
+    shard,
+    { state: 'choosing', reason, wake, data: {} },
+    now,
+  );
   const text = needs === undefined ? message : `${message}; to go on: ${needs}`;
   const effects: Tidy[] = [
-    ...(isRecorded ? [] : [advance(snapshot, next)]),
+    ...advanceWhereNew(shard, record, next),
     ...statusEffects(snapshot, now, { status: 'False', reason, message: text }, null),
   ];
   return needs === undefined

@@ -9,7 +9,14 @@ import {
   waiting,
 } from '#shared/kernel/decision.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
-import { type Instant, toText } from '#shared/kernel/instant.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
+import {
+  advanceRecord,
+  advanceWhereNew,
+  clearForeign,
+  restRecord,
+  unreadableText,
+} from '#shared/kernel/own-record.ts';
 import type { Wake } from '#shared/kernel/record.ts';
 import type { ObjectRef } from '#shared/kube/resources.ts';
 import { managedGroupsOf } from './manifests.ts';
@@ -86,26 +93,18 @@ function recordUnreadable(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDec
   if (record.kind !== 'unreadable') {
     return undefined;
   }
-  const message = `the record step.millrace.dev/pool-pods cannot be read: ${record.why}`;
+  const { message, needs } = unreadableText('pool-pods', 'Shard', shard, record.why);
   return blocked(
     'RecordUnreadable',
     message,
-    `check who wrote it, then run: millrace reset shd/${shard.name} pool-pods -n ${shard.namespace}`,
+    needs,
     slowly,
     changedStatus(snapshot, now, { kind: 'stuck', reason: 'RecordUnreadable', message }),
   );
 }
 
-/** Copied or restored from another object: never obeyed, only cleared. */
-function foreignRecord(snapshot: PoolPodsSnapshot): PoolPodsDecision | undefined {
-  const { record } = snapshot;
-  return record.kind === 'foreign'
-    ? acting(
-        'RecordForeign',
-        `the record belongs to another object (uid ${record.uid}) and is cleared`,
-        [advance(snapshot, null)],
-      )
-    : undefined;
+function foreignRecord({ shard, record }: PoolPodsSnapshot): PoolPodsDecision | undefined {
+  return clearForeign(shard, record);
 }
 
 function membersUnknown(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecision | undefined {
@@ -125,13 +124,8 @@ function drainUnreadable(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDeci
   if (drain.kind !== 'unreadable' || !wantsChange(snapshot)) {
     return undefined;
   }
-  return block(
-    snapshot,
-    now,
-    'RecordUnreadable',
-    `nothing is made while the record of drain-step cannot be read: ${drain.why}`,
-    `check who wrote it, then run: millrace reset shd/${shard.name} drain-step -n ${shard.namespace}`,
-  );
+  const { message, needs } = unreadableText('drain-step', 'Shard', shard, drain.why);
+  return block(snapshot, now, 'RecordUnreadable', `nothing is made: ${message}`, needs);
 }
 
 /** Without its Database nobody knows whether the shard is paused. */
@@ -253,7 +247,9 @@ function nothingToMake(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecisi
 /** Nothing to do and nothing to wait for but events: no record. */
 function rest(snapshot: PoolPodsSnapshot, now: Instant, standing: Standing): PoolPodsDecision {
   return settled(standing.reason, standing.message, [
-    ...(snapshot.record.kind === 'ours' ? [advance(snapshot, null)] : []),
+    ...(snapshot.record.kind === 'ours'
+      ? [advanceRecord(snapshot.shard, null, snapshot.record.text)]
+      : []),
     ...changedStatus(snapshot, now, standing),
   ]);
 }
@@ -303,40 +299,13 @@ function keepAwake(
   wake: Wake,
 ): Effect<'advance'>[] {
   const { shard, record } = snapshot;
-  const next: PoolPodsRecord = {
-    v: 1,
-    uid: shard.uid,
-    key: `pool-pods/${shard.uid}/${shard.generation}`,
-    state,
-    generation: shard.generation,
-    attempt: 0,
-    since: toText(now),
-    reason,
-    wake,
-    data: {},
-  };
-  const isInForce =
-    record.kind === 'ours' &&
-    record.record.key === next.key &&
-    record.record.state === state &&
-    record.record.reason === reason &&
-    isSameWake(record.record.wake, wake);
-  return isInForce ? [] : [advance(snapshot, next)];
-}
-
-function advance(
-  { shard, record }: PoolPodsSnapshot,
-  next: PoolPodsRecord | null,
-): Effect<'advance'> {
-  return {
-    kind: 'advance',
-    record: next,
-    guard: { uid: shard.uid, generation: shard.generation, previous: record.text },
-  };
-}
-
-function isSameWake(found: Wake | undefined, wanted: Wake): boolean {
-  return JSON.stringify(found) === JSON.stringify(wanted);
+  const next: PoolPodsRecord = restRecord(
+    'pool-pods',
+    shard,
+    { state, reason, wake, data: {} },
+    now,
+  );
+  return advanceWhereNew(shard, record, next);
 }
 
 /** Nothing to read is known as well: an attached shard has no Service and no budgets of ours. */

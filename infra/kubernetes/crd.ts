@@ -2,7 +2,7 @@ import { stringify } from 'yaml';
 import { databaseRules, databaseSpecSchema, databaseStatusSchema } from '#shared/api/database.ts';
 import type { ApiRule } from '#shared/api/fields.ts';
 import { shardRules, shardSpecSchema, shardStatusSchema } from '#shared/api/shard.ts';
-import { resourceTypes } from '#shared/kube/resources.ts';
+import { type TargetKind, resourceTypes, shortNames } from '#shared/kube/resources.ts';
 import { type Schema, structuralSchema } from './structural-schema.ts';
 
 /** A column of `kubectl get`; one with `priority` shows only with `-o wide`. */
@@ -16,8 +16,7 @@ interface PrinterColumn {
 
 /** A kind of the API as it is served. */
 export interface ServedKind {
-  readonly kind: 'Database' | 'Shard';
-  readonly shortName: string;
+  readonly kind: TargetKind;
   /** Of the whole object. */
   readonly schema: Schema;
   readonly columns: readonly PrinterColumn[];
@@ -34,7 +33,6 @@ const age: PrinterColumn = {
 export const servedKinds: readonly ServedKind[] = [
   {
     kind: 'Database',
-    shortName: 'mdb',
     schema: objectSchema(
       'A database: where its data plane is, and what all its shards share.',
       {
@@ -81,7 +79,6 @@ export const servedKinds: readonly ServedKind[] = [
   },
   {
     kind: 'Shard',
-    shortName: 'shd',
     schema: objectSchema(
       'One shard of a database: its pools of members, and how they come and go.',
       { spec: structuralSchema(shardSpecSchema), status: structuralSchema(shardStatusSchema) },
@@ -152,7 +149,7 @@ export function generateDefinitions(): { path: string; content: string }[] {
   });
 }
 
-function definitionOf({ kind, shortName, schema, columns }: ServedKind): object {
+function definitionOf({ kind, schema, columns }: ServedKind): object {
   const { group, version, plural } = resourceTypes[kind];
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -166,7 +163,7 @@ function definitionOf({ kind, shortName, schema, columns }: ServedKind): object 
         listKind: `${kind}List`,
         plural,
         singular: kind.toLowerCase(),
-        shortNames: [shortName],
+        shortNames: [shortNames[kind]],
         categories: ['millrace'],
       },
       versions: [

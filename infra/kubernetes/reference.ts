@@ -13,7 +13,7 @@ import {
   templateHash,
 } from '#shared/api/annotations.ts';
 import { cellLabel, indexLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
-import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
+import { type ResourceKind, resourceTypes, shortNames } from '#shared/kube/resources.ts';
 import { type ServedKind, servedKinds } from './crd.ts';
 import { type Schema, rulesOf } from './structural-schema.ts';
 
@@ -145,11 +145,11 @@ function conditionRows(kind: ResourceKind): string[][] {
     );
 }
 
-function kindSection({ kind, shortName, schema, columns }: ServedKind): string[] {
+function kindSection({ kind, schema, columns }: ServedKind): string[] {
   const { group, version, plural } = resourceTypes[kind];
   return [
     `## ${kind}`,
-    `${schema.description} \`${group}/${version}\`, \`${plural}\`, short \`${shortName}\`.`,
+    `${schema.description} \`${group}/${version}\`, \`${plural}\`, short \`${shortNames[kind]}\`.`,
     ...['spec', 'status'].flatMap((part) => {
       const node = schema.properties?.[part];
       const isRequired = schema.required?.includes(part) === true;
@@ -162,7 +162,7 @@ function kindSection({ kind, shortName, schema, columns }: ServedKind): string[]
       ['field', 'rule'],
       rulesOf(schema).map(({ path, message }) => [path === '' ? '' : code(path), message]),
     ),
-    `Columns of \`kubectl get ${shortName}\`:`,
+    `Columns of \`kubectl get ${shortNames[kind]}\`:`,
     table(
       ['column', 'meaning'],
       columns.map(({ name, description, priority }) => [

@@ -2,7 +2,13 @@ import type { SQSBatchItemFailure, SQSBatchResponse, SQSEvent, SQSRecord } from 
 import pLimit from 'p-limit';
 import * as z from 'zod';
 import { type Hint, hintSchema, maxHintBytes } from '#events/hint.ts';
-import { type KubeObject, type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
+import {
+  type KubeObject,
+  type ResourceKind,
+  type TargetKind,
+  resourceTypes,
+  shortNames,
+} from '#shared/kube/resources.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
 import { commaList, logLevel, readConfig } from './config.ts';
 import { RefusedEffect, RetryableError, TerminalError, describeError } from './errors.ts';
@@ -69,7 +75,7 @@ type Ending =
  *
  * @param connect called on the first invocation
  */
-export function createHandler<T extends ResourceKind, Snapshot>(
+export function createHandler<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
   connect: Connect,
 ) {
@@ -95,7 +101,7 @@ async function assemble(stepName: StepName, connect: Connect): Promise<PipelineP
 }
 
 /** Runs one batch. Exported for the worlds in which the same code is tested without Lambda. */
-export async function runBatch<T extends ResourceKind, Snapshot>(
+export async function runBatch<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
   event: SQSEvent,
   remainingMs: () => number,
@@ -179,7 +185,7 @@ function readHint(
   return hint;
 }
 
-async function lookUntilSettled<T extends ResourceKind, Snapshot>(
+async function lookUntilSettled<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
   hint: Hint,
   messages: readonly SQSRecord[],
@@ -189,7 +195,7 @@ async function lookUntilSettled<T extends ResourceKind, Snapshot>(
 ): Promise<Ending> {
   const { namespace, name } = hint.data;
   const logger = parts.logger.child({
-    target: `${shortKind(step.target)}/${namespace}/${name}`,
+    target: `${shortNames[step.target]}/${namespace}/${name}`,
     hint: hint.id,
   });
   const invocation: Invocation = { clock: parts.clock, logger, signal: deadline, remainingMs };
@@ -212,7 +218,7 @@ async function lookUntilSettled<T extends ResourceKind, Snapshot>(
 }
 
 /** One look: observe, decide, execute. False when a guard no longer held and the look must be made anew. */
-async function lookOnce<T extends ResourceKind, Snapshot>(
+async function lookOnce<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
   target: { readonly namespace: string; readonly name: string },
   invocation: Invocation,
@@ -297,9 +303,4 @@ async function giveBack(
     }
   }
   return failures;
-}
-
-/** `shd`, `mdb`: how targets are written for people. */
-function shortKind(kind: ResourceKind): string {
-  return kind === 'Shard' ? 'shd' : kind === 'Database' ? 'mdb' : resourceTypes[kind].plural;
 }

@@ -3,12 +3,12 @@ import type { EffectKind, Permission, WritePermission } from './effect.ts';
 import type { Instant } from './instant.ts';
 import type { Present } from './read.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
+import type { KubeObject, TargetKind } from '#shared/kube/resources.ts';
 import type { Ports } from './ports.ts';
 
 /** What a step says of itself: the source of its RBAC, of its README's table, and of what the executor lets it do. */
 export interface StepDeclaration<
-  T extends ResourceKind = ResourceKind,
+  T extends TargetKind = TargetKind,
   Writes extends EffectKind = EffectKind,
 > {
   /** Folder, queue suffix, log field, metric dimension, annotation key and field manager. */
@@ -26,7 +26,7 @@ export interface StepDeclaration<
  * `Writes` ties the decisions to the declaration: a decision with an effect that `writes` does not list is a type error.
  */
 export interface Step<
-  T extends ResourceKind,
+  T extends TargetKind,
   Snapshot,
   Writes extends EffectKind = EffectKind,
 > extends StepDeclaration<T, Writes> {

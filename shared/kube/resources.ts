@@ -84,6 +84,11 @@ export const resourceTypes: { readonly [K in ResourceKind]: ResourceType } = {
   Shard: { group: 'millrace.dev', version: 'v1alpha1', plural: 'shards', namespaced: true },
 };
 
+/** How the kinds that steps reconcile are called for short: in commands, messages and logs. */
+export const shortNames = { Database: 'mdb', Shard: 'shd' } as const;
+
+export type TargetKind = keyof typeof shortNames;
+
 /** `v1`, `policy/v1`, `millrace.dev/v1alpha1`. */
 export function apiVersionOf(kind: ResourceKind): string {
   const { group, version } = resourceTypes[kind];

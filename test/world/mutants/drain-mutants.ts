@@ -39,14 +39,6 @@ function choosing(): readonly Mutant[] {
       expected: ['D12', 'X8'],
     },
     {
-      id: 'drain-foreign-record-kept',
-      file: rows,
-      find: "if (record.kind !== 'foreign') {",
-      replace: "if (record.kind !== 'foreign' || record.uid !== '') {",
-      breaks: 'A record that was copied from another object is not cleared.',
-      expected: ['D9', 'X8'],
-    },
-    {
       id: 'drain-unknown-members-are-none',
       file: rows,
       find: "return snapshot.members.kind === 'present'\n",

@@ -160,6 +160,14 @@ export const kernelMutants: readonly Mutant[] = [
     expected: ['P6', 'P4'],
   },
   {
+    id: 'record-foreign-kept',
+    file: 'shared/kernel/own-record.ts',
+    find: "return record.kind === 'foreign'\n",
+    replace: "return record.kind === 'foreign' && record.uid === ''\n",
+    breaks: 'A record that was copied from another object is not cleared.',
+    expected: ['D9', 'X8'],
+  },
+  {
     id: 'record-foreign-obeyed',
     file: record,
     find: 'if (owner.success && owner.data.uid !== uid) {',

@@ -143,14 +143,6 @@ export const poolPodsMutants: readonly Mutant[] = [
     expected: ['X6', 'S5'],
   },
   {
-    id: 'pods-foreign-record-kept',
-    file: rows,
-    find: "return record.kind === 'foreign'\n",
-    replace: "return record.kind === 'foreign' && record.uid === ''\n",
-    breaks: 'A record that was copied from another object is not cleared.',
-    expected: ['D9', 'X8'],
-  },
-  {
     id: 'pods-one-too-many',
     file: plan,
     find: 'group.pool.replicasPerCell - members.length - (isPlaceKept ? 1 : 0)',

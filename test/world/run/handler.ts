@@ -5,7 +5,7 @@ import { createLogger } from '#shared/kernel/logger.ts';
 import { runBatch } from '#shared/kernel/pipeline.ts';
 import type { Step } from '#shared/kernel/step.ts';
 import type { KubeConnection, KubeRequest, KubeResponse } from '#shared/kube/connection.ts';
-import type { ResourceKind } from '#shared/kube/resources.ts';
+import type { TargetKind } from '#shared/kube/resources.ts';
 import { checkingClock } from '#shared/kube/clock-check.ts';
 import { outsideOver } from '#shared/outside/connect.ts';
 import { type Fingerprint, Mixer, ofValue, textOf } from './fingerprint.ts';
@@ -36,7 +36,7 @@ export interface Clocks {
 
 /** Everything that a handler's behaviour depends on before its first question. */
 export interface Start {
-  readonly step: Step<ResourceKind, never>;
+  readonly step: Step<TargetKind, never>;
   readonly event: SQSEvent;
   readonly startedAt: Instant;
   /** How long the platform lets it run, in milliseconds. */
@@ -295,7 +295,7 @@ class LiveRun {
       this.hasReadClock = true;
       return startedAt + budgetMs - this.#now;
     };
-    const watched: Step<ResourceKind, never> = {
+    const watched: Step<TargetKind, never> = {
       ...step,
       decide: (snapshot, now) => {
         const decision = step.decide(snapshot, now);

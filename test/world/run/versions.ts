@@ -5,10 +5,10 @@ import { poolPods } from '#functions/pool-pods/step.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
 import type { Step } from '#shared/kernel/step.ts';
-import type { ResourceKind } from '#shared/kube/resources.ts';
+import type { TargetKind } from '#shared/kube/resources.ts';
 
 /** Any step, for code that runs all of them alike. */
-export type AnyStep = Step<ResourceKind, never>;
+export type AnyStep = Step<TargetKind, never>;
 
 /** The handlers there are: what ships, and the same with other times and words, as a next version would have. */
 export type Version = 'shipped' | 'next';
