@@ -1,7 +1,14 @@
 import type { Backup } from '#shared/admin/admin.ts';
 import { applyConditions, hasConditions } from '#shared/api/condition.ts';
+import type { Gauge } from '#shared/kernel/decision.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
-import { type Instant, parseInstant, plusSeconds, toText } from '#shared/kernel/instant.ts';
+import {
+  type Instant,
+  parseInstant,
+  plusSeconds,
+  secondsBetween,
+  toText,
+} from '#shared/kernel/instant.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { type ScheduleState, fromSeconds, secondsOf } from './accounts.ts';
 import type { BackupInput } from './moves.ts';
@@ -221,6 +228,22 @@ function lastBackup({ backups }: BackupSnapshot): Fields['lastBackup'] {
     ...(any === undefined ? {} : { any }),
     ...(full === undefined ? {} : { full }),
   };
+}
+
+/** How old the newest good backups are. Nothing is said where the list could not be read, or has none. */
+export function backupAges(snapshot: BackupSnapshot, now: Instant): Gauge[] {
+  return Object.entries(lastBackup(snapshot) ?? {}).flatMap(([backup, text]) => {
+    const stoppedAt = parseInstant(text);
+    return stoppedAt === undefined
+      ? []
+      : [
+          {
+            metric: 'backup_last_success_age_seconds',
+            labels: { backup },
+            value: Math.max(0, Math.round(secondsBetween(stoppedAt, now))),
+          },
+        ];
+  });
 }
 
 /** What a person has to correct comes first, then which schedule has had no good backup for too long. */

@@ -823,6 +823,16 @@ describe('the condition', () => {
     expect(statusAfter(decision)).toMatchObject({
       lastBackup: { any: text(-1740), full: text(-7140) },
     });
+    const metric = 'backup_last_success_age_seconds';
+    expect(decision.gauges).toEqual([
+      { metric, labels: { backup: 'any' }, value: 840 },
+      { metric, labels: { backup: 'full' }, value: 6240 },
+    ]);
+  });
+
+  test('measures no age where there is no list, or no good backup in it', () => {
+    expect(aShardWith().with({ backups: noAnswer }).decide(-900).gauges).toEqual([]);
+    expect(aShardWith().listing().decide(-900).gauges).toEqual([]);
   });
 
   test('keeps the last ages while the list does not come', () => {
