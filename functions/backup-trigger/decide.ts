@@ -25,7 +25,7 @@ import {
 } from './moves.ts';
 import { type BackupData, type Run, maxSeenLength } from './record.ts';
 import type { BackupSnapshot } from './snapshot.ts';
-import { backupAges, conditionEffects, emptyStatus, statusEffects } from './status.ts';
+import { backupAges, conditionEffects, nothingScheduledEffects, statusEffects } from './status.ts';
 import {
   answerAwaited,
   backupFailed,
@@ -133,7 +133,7 @@ function nothingScheduled(snapshot: BackupSnapshot, now: Instant): BackupDecisio
       : idleRecord(snapshot, { schedules: {}, left }, 'NothingScheduled', undefined, now);
   return settled('NothingScheduled', 'no backups are scheduled', [
     ...advanceTo(snapshot, next),
-    ...emptyStatus(snapshot),
+    ...nothingScheduledEffects(snapshot, now),
   ]);
 }
 

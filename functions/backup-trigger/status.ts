@@ -51,13 +51,21 @@ export function conditionEffects(
   return applyOwn(snapshot, condition, snapshot.shard.status.fields, now);
 }
 
-/** Nothing is scheduled any more: what the step once wrote goes. What a person asked for stays told. */
-export function emptyStatus(snapshot: BackupSnapshot): Effect<'applyStatus'>[] {
-  const { shard } = snapshot;
-  const { condition, fields } = shard.status;
-  const kept: Fields =
-    fields.backupRequest === undefined ? {} : { backupRequest: fields.backupRequest };
-  return condition === null && isEqual(fields, kept) ? [] : [apply(snapshot, { ...kept })];
+/**
+ * Nothing is scheduled any more: what the step once told of schedules goes, and what a person asked for stays. The condition
+ * says that the step has looked: without it the sweep would hint at the shard for ever.
+ */
+export function nothingScheduledEffects(
+  snapshot: BackupSnapshot,
+  now: Instant,
+): Effect<'applyStatus'>[] {
+  const { backupRequest } = snapshot.shard.status.fields;
+  const condition = {
+    status: 'True' as const,
+    reason: 'NothingScheduled',
+    message: 'no backups are scheduled',
+  };
+  return applyOwn(snapshot, condition, backupRequest === undefined ? {} : { backupRequest }, now);
 }
 
 function applyOwn(
