@@ -7,7 +7,6 @@ import { type FauxqsServer, startFauxqs } from 'fauxqs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { type Hint, hintSchema, maxHintBytes, queueName } from '#events/hint.ts';
-import { stepsOf } from '#events/routes.ts';
 import { installDefinitions } from '#infra/cli/install.ts';
 import { type Child, launch } from '#infra/local/child/launch.ts';
 import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
@@ -15,13 +14,11 @@ import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { attachedShardManifest, databaseManifest } from '#test/builders/manifest.ts';
+import { shardSteps } from '#test/builders/two-steps.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
 const patience = { timeout: 30_000, interval: 20 };
 const region = 'us-east-1';
-
-/** drain-step, pool-pods, backup-trigger: the order of the counts below. */
-const shardSteps = stepsOf('Shard');
 
 /** What is read of the API server's answers. */
 const writtenSchema = z.looseObject({
@@ -125,6 +122,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     ).length;
   }
 
+  /** Of drain-step, pool-pods and backup-trigger, in this order. */
   const counts = (why: string, name: string) => () =>
     shardSteps.map((step) => count(step, why, name));
 
