@@ -20,12 +20,18 @@ import {
 import type { Wake } from '#shared/kernel/record.ts';
 import type { ObjectRef } from '#shared/kube/resources.ts';
 import { managedGroupsOf } from './manifests.ts';
+import { warningEvent, withWarning } from './backup-warning.ts';
 import { needsClaims, planOf, wantsChange, worksOfOneLook } from './plan.ts';
 import type { PoolPodsRecord, PoolPodsState } from './record.ts';
 import type { PoolPodsSnapshot } from './snapshot.ts';
 import { type Standing, standingOfMembers, statusEffect } from './status.ts';
 
-export type PoolPodsEffect = 'advance' | 'applyStatus' | 'createObject' | 'patchObject';
+export type PoolPodsEffect =
+  | 'advance'
+  | 'applyStatus'
+  | 'createObject'
+  | 'patchObject'
+  | 'emitEvent';
 type PoolPodsDecision = Decision<PoolPodsEffect>;
 type PoolPodsCheck = Check<PoolPodsSnapshot, PoolPodsEffect>;
 
@@ -128,10 +134,10 @@ function drainUnreadable(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDeci
   return block(snapshot, now, 'RecordUnreadable', `nothing is made: ${message}`, needs);
 }
 
-/** Without its Database nobody knows whether the shard is paused. */
+/** Without its Database nobody knows whether the shard is paused, nor what a pod needs to reach its repository. */
 function databaseMissing(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecision | undefined {
   const { database, shard } = snapshot;
-  if (database.kind === 'present' || !wantsChange(snapshot)) {
+  if (database.kind === 'present' || managedGroupsOf(shard).length === 0) {
     return undefined;
   }
   return database.kind === 'absent'
@@ -170,15 +176,20 @@ function makeWhatIsMissing(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDe
   const standing: Standing = works.some(({ object }) => object.kind === 'Pod')
     ? { kind: 'moving', reason, message }
     : standingOfMembers(snapshot);
+  const pods = works.filter(({ kind, object }) => kind === 'make' && object.kind === 'Pod');
   const remains =
     works.length < plan.works.length ||
     plan.obstacles.length > 0 ||
     !isAllKnown(snapshot) ||
     !areClaimsKnown(snapshot);
   return acting(reason, message, [
-    statusEffect(snapshot, now, standing).effect,
+    statusEffect(snapshot, now, withWarning(snapshot, standing)).effect,
     ...(remains ? keepAwake(snapshot, now, 'making', reason, soon) : []),
     ...works.flatMap(({ effects }) => effects),
+    ...warningEvent(
+      snapshot,
+      pods.map(({ object }) => textOf(object)),
+    ),
   ]);
 }
 
@@ -241,7 +252,7 @@ function waitForName(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecision
 
 /** Converged, or only pods have to become ready, which is an event. */
 function nothingToMake(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecision {
-  return rest(snapshot, now, standingOfMembers(snapshot));
+  return rest(snapshot, now, withWarning(snapshot, standingOfMembers(snapshot)));
 }
 
 /** Nothing to do and nothing to wait for but events: no record. */

@@ -7,11 +7,19 @@ import {
   podBaseName,
   podName,
   serviceName,
+  sharedBackupClaimName,
 } from '#shared/api/names.ts';
 import type { ManagedPool, Pool } from '#shared/api/shard.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import type { JsonObject, JsonValue } from '#shared/kube/json.ts';
 import { type ResourceKind, apiVersionOf } from '#shared/kube/resources.ts';
+import {
+  type RepositoryWiring,
+  dataVolume,
+  mountsData,
+  mountsSharedClaim,
+  wired,
+} from './repository-wiring.ts';
 import type { ShardView } from './snapshot.ts';
 
 /** The members of one pool in one cell: what is counted. */
@@ -29,8 +37,7 @@ export interface ManagedGroup extends Group {
 
 type Labels = { readonly [key: string]: string };
 
-/** The volume a template mounts to get its member's claim (public formats, names). */
-const dataVolume = 'data';
+type Storage = ManagedPool['storage'];
 
 export function groupsOf(shard: ShardView): readonly Group[] {
   return shard.pools.flatMap((pool) =>
@@ -71,33 +78,48 @@ export function podMetadata(
   };
 }
 
-/** Whether a member needs a claim: only where a container mounts it. */
-export function mountsData({ pool }: ManagedGroup): boolean {
-  const { containers, initContainers = [] } = pool.podTemplate.spec;
-  return [...containers, ...initContainers].some(({ volumeMounts = [], volumeDevices = [] }) =>
-    [...volumeMounts, ...volumeDevices].some(({ name }) => name === dataVolume),
-  );
+/** Whether a member needs a claim of its own: only where a container mounts it. */
+export function needsOwnClaim({ pool }: ManagedGroup): boolean {
+  return mountsData(pool.podTemplate.spec);
 }
 
-/** The hash of everything Millrace puts into the spec of the pod at an index; a pod carries the one it was made with. */
-export function podHash(shard: ShardView, group: ManagedGroup, index: number): string {
-  return fnv1a32(canonicalJson(podSpec(shard, group, index)));
+/** Whether a member needs the claim that its shard's backups are on. */
+export function needsSharedClaim(
+  shard: ShardView,
+  { pool }: ManagedGroup,
+  wiring: RepositoryWiring,
+): boolean {
+  return mountsSharedClaim(pool.podTemplate.spec, wiring, shard.name);
+}
+
+/**
+ * The hash of everything Millrace puts into the spec of the pod at an index, the way to the repository included; a pod
+ * carries the one it was made with.
+ */
+export function podHash(
+  shard: ShardView,
+  group: ManagedGroup,
+  index: number,
+  wiring: RepositoryWiring,
+): string {
+  return fnv1a32(canonicalJson(podSpec(shard, group, index, wiring)));
 }
 
 export function podToCreate(
   shard: ShardView,
   group: ManagedGroup,
   index: number,
+  wiring: RepositoryWiring,
 ): Effect<'createObject'> {
   const { labels, annotations } = podMetadata(shard.name, group, index);
-  const made = { [templateHash]: podHash(shard, group, index) };
+  const made = { [templateHash]: podHash(shard, group, index, wiring) };
   return creation(shard, 'Pod', podName(group.base, index), {
     metadata: {
       labels,
       annotations: { ...annotations, ...made },
       ownerReferences: [ownerReference(shard)],
     },
-    spec: podSpec(shard, group, index),
+    spec: podSpec(shard, group, index, wiring),
   });
 }
 
@@ -107,14 +129,17 @@ export function claimToCreate(
   group: ManagedGroup,
   index: number,
 ): Effect<'createObject'> {
-  const { size, className, accessModes } = group.pool.storage;
   return creation(shard, 'PersistentVolumeClaim', claimName(podName(group.base, index)), {
     metadata: { labels: memberLabels(shard.name, group, index) },
-    spec: {
-      accessModes,
-      resources: { requests: { storage: size } },
-      ...(className === undefined ? {} : { storageClassName: className }),
-    },
+    spec: claimSpec(group.pool.storage),
+  });
+}
+
+/** As a member's claim without an owner reference, and without a member's labels: nobody takes it for one's. */
+export function sharedClaimToCreate(shard: ShardView, storage: Storage): Effect<'createObject'> {
+  return creation(shard, 'PersistentVolumeClaim', sharedBackupClaimName(shard.name), {
+    metadata: { labels: selectorOf(shard.name) },
+    spec: claimSpec(storage),
   });
 }
 
@@ -150,16 +175,29 @@ export function budgetToCreate(shard: ShardView, group: Group): Effect<'createOb
   });
 }
 
-function podSpec(shard: ShardView, group: ManagedGroup, index: number): JsonObject {
+function podSpec(
+  shard: ShardView,
+  group: ManagedGroup,
+  index: number,
+  wiring: RepositoryWiring,
+): JsonObject {
   const name = podName(group.base, index);
-  const { volumes = [], ...spec } = group.pool.podTemplate.spec;
+  const { volumes = [], ...spec } = wired(group.pool.podTemplate.spec, wiring, shard.name);
   const data = { name: dataVolume, persistentVolumeClaim: { claimName: claimName(name) } };
   const others = volumes.filter((volume) => volume.name !== dataVolume);
   return {
     ...spec,
     hostname: name,
     subdomain: serviceName(shard.name),
-    volumes: mountsData(group) ? [...others, data] : others,
+    volumes: needsOwnClaim(group) ? [...others, data] : others,
+  };
+}
+
+function claimSpec({ size, className, accessModes }: Storage): JsonObject {
+  return {
+    accessModes,
+    resources: { requests: { storage: size } },
+    ...(className === undefined ? {} : { storageClassName: className }),
   };
 }
 

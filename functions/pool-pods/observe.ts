@@ -1,18 +1,24 @@
 import { isReady } from '#shared/kube/readiness.ts';
 import pLimit from 'p-limit';
+import type { Backup } from '#shared/admin/admin.ts';
 import { recordAnnotation, releasedClaim } from '#shared/api/annotations.ts';
+import type { Database } from '#shared/api/database.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { serviceName } from '#shared/api/names.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
-import { type Present, type Read, present, unknown, mapRead } from '#shared/kernel/read.ts';
+import { type Present, type Read, mapRead, present, unknown } from '#shared/kernel/read.ts';
 import { readRecord } from '#shared/kernel/record.ts';
 import type { KubeObject, ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import { managedGroupsOf, selectorOf } from './manifests.ts';
 import { mayLackClaims, needsClaims, planOf, wantsChange, worksOfOneLook } from './plan.ts';
 import { poolPodsRecordSchema } from './record.ts';
+import { wiringOf } from './repository-wiring.ts';
+import { isGrowing } from './status.ts';
 import type {
+  BackupsView,
   BudgetView,
   ClaimView,
+  DatabaseView,
   OwnedView,
   Owner,
   PodView,
@@ -27,10 +33,11 @@ const questionsAtOnce = 5;
 /**
  * Reads what pool-pods decides from.
  *
- * A converged shard costs three reads: its pods, its Service and its budgets. Only where something is to be made or
- * changed the Database, the claims, and then the pods once more are read: a claim's version may be compared by a write,
- * so the pods, which say whether the claim is in use, are read after it. Names about to be used are looked up one by one,
- * because whoever else stands there need not carry our labels.
+ * A converged shard costs four reads: its pods, its Service, its budgets, and its Database, which has a part in what a pod
+ * is to be. Only where something is to be made or changed the claims, and then the pods once more are read: a claim's
+ * version may be compared by a write, so the pods, which say whether the claim is in use, are read after it. Names about
+ * to be used are looked up one by one, because whoever else stands there need not carry our labels. Only while a member is
+ * to join those that are ready the data plane is asked for their backups.
  */
 export async function observe(
   target: Present<KubeObject<'Shard'>>,
@@ -48,28 +55,43 @@ export async function observe(
   if (shard.isBeingDeleted || record.kind === 'foreign') {
     return quiet;
   }
-  const reader = shardReader(shard, ports, signal);
-  if (shard.isPaused || record.kind === 'unreadable' || managedGroupsOf(shard).length === 0) {
+  const reader = shardReader(target.value, shard, ports, signal);
+  if (managedGroupsOf(shard).length === 0) {
     return { ...quiet, pods: await reader.pods() };
   }
-  const [pods, service, budgets] = await Promise.all([
+  if (shard.isPaused || record.kind === 'unreadable') {
+    const [pods, database] = await Promise.all([reader.pods(), reader.database()]);
+    return { ...quiet, pods, database: mapRead(database, databaseView) };
+  }
+  const [pods, service, budgets, database] = await Promise.all([
     reader.pods(),
     reader.service(),
     reader.budgets(),
+    reader.database(),
   ]);
-  const known = { ...quiet, pods, service, budgets };
-  const seen = mayLackClaims(known) ? { ...known, claims: await reader.claims() } : known;
+  const known = { ...quiet, pods, service, budgets, database: mapRead(database, databaseView) };
+  return database.kind === 'present' ? withNeeds(known, database.value, reader) : known;
+}
+
+/** Adds what has to be known of a shard that lacks something; of one that lacks nothing there is nothing more to ask. */
+async function withNeeds(
+  known: PoolPodsSnapshot,
+  database: Database,
+  reader: Reader,
+): Promise<PoolPodsSnapshot> {
+  const [starting, backups] = await Promise.all([
+    mayLackClaims(known) ? reader.claims() : notAsked,
+    isGrowing(known) && !database.spec.paused ? reader.backups(database) : notAsked,
+  ]);
+  const seen = { ...known, claims: starting, backups };
   if (!wantsChange(seen)) {
     return seen;
   }
   if (!needsClaims(seen)) {
-    return withStanding({ ...seen, database: await reader.database() }, reader);
+    return withStanding(seen, reader);
   }
-  const [claims, database] = await Promise.all([
-    seen.claims === notAsked ? reader.claims() : seen.claims,
-    reader.database(),
-  ]);
-  return withStanding({ ...seen, claims, database, pods: await reader.pods() }, reader);
+  const claims = starting === notAsked ? await reader.claims() : starting;
+  return withStanding({ ...seen, claims, pods: await reader.pods() }, reader);
 }
 
 type Reader = ReturnType<typeof shardReader>;
@@ -82,6 +104,7 @@ const nothingAsked = {
   budgets: notAsked,
   claims: notAsked,
   database: notAsked,
+  backups: notAsked,
 } as const;
 
 /**
@@ -121,7 +144,13 @@ function namesToUse(snapshot: PoolPodsSnapshot): readonly ObjectRef[] {
 }
 
 /** The reads of one shard, each as the view that `decide` knows. */
-function shardReader(shard: ShardView, { kube }: Ports, signal: AbortSignal) {
+function shardReader(
+  { spec }: KubeObject<'Shard'>,
+  shard: ShardView,
+  ports: Ports,
+  signal: AbortSignal,
+) {
+  const { kube } = ports;
   const { namespace } = shard;
   const options = { namespace, labels: selectorOf(shard.name) };
   const limit = pLimit(questionsAtOnce);
@@ -155,9 +184,12 @@ function shardReader(shard: ShardView, { kube }: Ports, signal: AbortSignal) {
       const ref = { kind: 'Service', namespace, name: serviceName(shard.name) } as const;
       return mapRead(await kube.get(ref, signal), (object) => serviceView(object, shard));
     },
-    async database() {
-      const ref = { kind: 'Database', namespace, name: shard.databaseName } as const;
-      return mapRead(await kube.get(ref, signal), ({ spec }) => ({ isPaused: spec.paused }));
+    database: () =>
+      kube.get({ kind: 'Database', namespace, name: shard.databaseName } as const, signal),
+    async backups(database: Database): Promise<Read<BackupsView>> {
+      const { tableGroup, shard: name } = spec;
+      const key = { database: database.spec.name, tableGroup, shard: name };
+      return mapRead(await ports.admin(database).backups(key, signal), backupsView);
     },
   };
 }
@@ -176,6 +208,16 @@ function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
     conditions: status?.conditions ?? [],
     observedGeneration: status?.observedGeneration ?? null,
     poolStatuses: status?.pools ?? [],
+  };
+}
+
+function databaseView({ spec }: Database): DatabaseView {
+  return { isPaused: spec.paused, wiring: wiringOf(spec) };
+}
+
+function backupsView(backups: readonly Backup[]): BackupsView {
+  return {
+    isOneComplete: backups.some(({ status }) => status === 'complete' || status === 'unknown'),
   };
 }
 

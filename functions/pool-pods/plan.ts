@@ -1,5 +1,11 @@
 import { releasedClaim } from '#shared/api/annotations.ts';
-import { budgetName, claimName, podName, serviceName } from '#shared/api/names.ts';
+import {
+  budgetName,
+  claimName,
+  podName,
+  serviceName,
+  sharedBackupClaimName,
+} from '#shared/api/names.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import type { ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import {
@@ -10,12 +16,15 @@ import {
   managedGroupsOf,
   memberLabels,
   minAvailable,
-  mountsData,
+  needsOwnClaim,
+  needsSharedClaim,
   podMetadata,
   podToCreate,
   selectorOf,
   serviceToCreate,
+  sharedClaimToCreate,
 } from './manifests.ts';
+import type { RepositoryWiring } from './repository-wiring.ts';
 import type {
   BudgetView,
   ClaimView,
@@ -26,8 +35,8 @@ import type {
 } from './snapshot.ts';
 
 /**
- * What is missing, and where it has to stand. Shared by `observe`, which asks for claims and the Database only when
- * something is to be made, and by `decide`, so that both mean the same by "missing".
+ * What is missing, and where it has to stand. Shared by `observe`, which asks for claims only when something is to be
+ * made, and by `decide`, so that both mean the same by "missing".
  */
 export interface Plan {
   /** In the order in which they are to be done. */
@@ -63,20 +72,23 @@ const maxIndex = 99;
 
 export function planOf(snapshot: PoolPodsSnapshot): Plan {
   const groups = managedGroupsOf(snapshot.shard);
-  if (snapshot.pods.kind !== 'present' || groups.length === 0) {
+  // Without its Database nobody knows what a pod is to be.
+  const isKnown = snapshot.pods.kind === 'present' && snapshot.database.kind === 'present';
+  if (!isKnown || groups.length === 0) {
     return { works: [], obstacles: [] };
   }
   // Budgets come before pods: each new pod changes the status, and so the version, of the budget that selects it.
   const parts = [
     ...serviceWork(snapshot),
     ...groups.flatMap((group) => budgetWork(snapshot, group)),
+    ...sharedClaimWork(snapshot),
     ...groups.flatMap((group) => claimWorks(snapshot, group)),
     ...groups.flatMap((group) => memberWorks(snapshot, group)),
     ...groups.flatMap((group) => metadataWorks(snapshot, group)),
   ];
   return {
-    works: parts.filter((part): part is Work => 'effects' in part),
-    obstacles: parts.filter((part): part is Obstacle => !('effects' in part)),
+    works: parts.filter((part) => !isObstacle(part)),
+    obstacles: parts.filter(isObstacle),
   };
 }
 
@@ -86,7 +98,7 @@ export function worksOfOneLook({ works }: Plan): readonly Work[] {
   return works.filter(({ effects }) => (writes += effects.length) <= maxWritesPerLook);
 }
 
-/** Whether anything has to be made or changed. Needs no knowledge of claims or the Database. */
+/** Whether anything has to be made or changed. Needs no knowledge of claims. */
 export function wantsChange(snapshot: PoolPodsSnapshot): boolean {
   const { works, obstacles } = planOf(snapshot);
   return (
@@ -96,18 +108,23 @@ export function wantsChange(snapshot: PoolPodsSnapshot): boolean {
   );
 }
 
-/** Whether a member is missing, or lacks its claim, that lives on one. */
+/** Whether a member is missing, or lacks a claim, that lives on one. */
 export function needsClaims(snapshot: PoolPodsSnapshot): boolean {
-  return managedGroupsOf(snapshot.shard).some(
-    (group) =>
-      (mountsData(group) && missingMembers(snapshot, group) > 0) ||
-      claimWorks(snapshot, group).length > 0,
+  return (
+    sharedClaimWork(snapshot).length > 0 ||
+    managedGroupsOf(snapshot.shard).some(
+      (group) =>
+        (livesOnClaims(snapshot, group) && missingMembers(snapshot, group) > 0) ||
+        claimWorks(snapshot, group).length > 0,
+    )
   );
 }
 
 /** Whether a member has yet to start that lives on a claim: nobody can tell yet whether it has one. */
 export function mayLackClaims(snapshot: PoolPodsSnapshot): boolean {
-  return managedGroupsOf(snapshot.shard).some((group) => startingOn(snapshot, group).length > 0);
+  return managedGroupsOf(snapshot.shard).some(
+    (group) => livesOnClaims(snapshot, group) && startingMembers(snapshot, group).length > 0,
+  );
 }
 
 /**
@@ -186,15 +203,41 @@ function budgetPatch(shard: ShardView, group: Group, budget: BudgetView) {
 }
 
 /**
+ * The claim that the shard's backups are on, before the first member that mounts it. It is nobody's own, so it is counted
+ * with no member, never marked, and never deleted. Whether there is one matters only to those that have yet to start.
+ */
+function sharedClaimWork(snapshot: PoolPodsSnapshot): (Work | Obstacle)[] {
+  const { shard, claims } = snapshot;
+  const wiring = wiringIn(snapshot);
+  const isNeeded = managedGroupsOf(shard).some(
+    (group) =>
+      needsSharedClaim(shard, group, wiring) &&
+      (missingMembers(snapshot, group) > 0 || startingMembers(snapshot, group).length > 0),
+  );
+  if (!isNeeded || wiring.kind !== 'sharedClaim' || claims.kind !== 'present') {
+    return [];
+  }
+  const object = refOf(shard, 'PersistentVolumeClaim', sharedBackupClaimName(shard.name));
+  const claim = claims.value.find(({ name }) => name === object.name);
+  if (claim === undefined) {
+    return [{ kind: 'make', object, effects: [sharedClaimToCreate(shard, wiring.storage)] }];
+  }
+  const isOurs = !claim.hasController && hasEntries(claim.labels, selectorOf(shard.name));
+  return isOurs && !claim.isBeingDeleted
+    ? []
+    : [{ kind: claim.isBeingDeleted ? 'leaving' : 'foreign', object }];
+}
+
+/**
  * The claims of members that cannot start without them: one that went while its pod was made is made again, as nobody else
  * would. While the former one is still going it is waited for.
  */
 function claimWorks(snapshot: PoolPodsSnapshot, group: ManagedGroup): (Work | Obstacle)[] {
   const { shard, claims } = snapshot;
-  if (claims.kind !== 'present') {
+  if (claims.kind !== 'present' || !needsOwnClaim(group)) {
     return [];
   }
-  return startingOn(snapshot, group).flatMap(({ pod, index }): (Work | Obstacle)[] => {
+  return startingMembers(snapshot, group).flatMap(({ pod, index }): (Work | Obstacle)[] => {
     const object = refOf(shard, 'PersistentVolumeClaim', claimName(pod.name));
     const claim = claims.value.find(({ name }) => name === object.name);
     if (claim === undefined) {
@@ -204,21 +247,34 @@ function claimWorks(snapshot: PoolPodsSnapshot, group: ManagedGroup): (Work | Ob
   });
 }
 
-/** Members on claims that have not started and do not leave. */
-function startingOn(snapshot: PoolPodsSnapshot, group: ManagedGroup): readonly Member[] {
+/** Members that have not started and do not leave. */
+function startingMembers(snapshot: PoolPodsSnapshot, group: ManagedGroup): readonly Member[] {
   const drained = openDrain(snapshot, group)?.index;
-  return mountsData(group)
-    ? membersOf(snapshot, group).filter(
-        ({ pod, index }) => !pod.hasStarted && !pod.isBeingDeleted && index !== drained,
-      )
-    : [];
+  return membersOf(snapshot, group).filter(
+    ({ pod, index }) => !pod.hasStarted && !pod.isBeingDeleted && index !== drained,
+  );
+}
+
+function livesOnClaims(snapshot: PoolPodsSnapshot, group: ManagedGroup): boolean {
+  return needsOwnClaim(group) || needsSharedClaim(snapshot.shard, group, wiringIn(snapshot));
+}
+
+/** Where the Database is not known nothing is made, so whatever is asked about its repository has no effect. */
+function wiringIn({ database }: PoolPodsSnapshot): RepositoryWiring {
+  return database.kind === 'present' ? database.value.wiring : { kind: 'none' };
 }
 
 /** One work or obstacle for each missing member of a group. */
 function memberWorks(snapshot: PoolPodsSnapshot, group: ManagedGroup): (Work | Obstacle)[] {
   const missing = missingMembers(snapshot, group);
-  const { claims } = snapshot;
-  if (missing === 0 || (mountsData(group) && claims.kind !== 'present')) {
+  const { shard, claims } = snapshot;
+  if (missing === 0 || (livesOnClaims(snapshot, group) && claims.kind !== 'present')) {
+    return [];
+  }
+  const isKeptOffBackups =
+    needsSharedClaim(shard, group, wiringIn(snapshot)) &&
+    sharedClaimWork(snapshot).some(isObstacle);
+  if (isKeptOffBackups) {
     return [];
   }
   const known = claims.kind === 'present' ? claims.value : [];
@@ -264,8 +320,8 @@ function memberWork(
   if (standing !== undefined) {
     return obstacle(object, standing);
   }
-  const pod = podToCreate(shard, group, index);
-  if (!mountsData(group)) {
+  const pod = podToCreate(shard, group, index, wiringIn(snapshot));
+  if (!needsOwnClaim(group)) {
     return { kind: 'make', object, effects: [pod] };
   }
   const claim = claims.find((candidate) => candidate.name === claimName(name));
@@ -320,6 +376,10 @@ function updateWork(
 ): Work {
   const guard = { uid, resourceVersion };
   return { kind: 'update', object, effects: [{ kind: 'patchObject', object, patch, guard }] };
+}
+
+function isObstacle(part: Work | Obstacle): part is Obstacle {
+  return !('effects' in part);
 }
 
 function obstacle(object: ObjectRef, view: OwnedView): Obstacle {

@@ -3,6 +3,7 @@ import type { Condition, Pool, ShardStatus } from '#shared/api/shard.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
 import type { PoolPodsRecord } from './record.ts';
+import type { RepositoryWiring } from './repository-wiring.ts';
 
 /** Everything pool-pods knows when it decides. Plain JSON. */
 export interface PoolPodsSnapshot {
@@ -16,8 +17,10 @@ export interface PoolPodsSnapshot {
   readonly budgets: Read<readonly BudgetView[]>;
   /** Asked only while a member is missing that needs one; read before the pods. */
   readonly claims: Read<readonly ClaimView[]>;
-  /** Asked only while something has to be made or changed. */
+  /** Asked at each look at a shard whose pods Millrace makes: it has a part in what a pod is to be. */
   readonly database: Read<DatabaseView>;
+  /** Asked only while a member is to join those that are ready. */
+  readonly backups: Read<BackupsView>;
 }
 
 export interface ShardView {
@@ -80,4 +83,11 @@ export interface BudgetView extends OwnedView {
 
 export interface DatabaseView {
   readonly isPaused: boolean;
+  /** What members need to reach its repository. */
+  readonly wiring: RepositoryWiring;
+}
+
+export interface BackupsView {
+  /** At least one is complete. One whose state nobody knows counts as complete: a mere warning hangs on it. */
+  readonly isOneComplete: boolean;
 }

@@ -9,8 +9,10 @@ import { cellLabel, poolLabel } from '#shared/api/labels.ts';
 import { type Reason, isStalled } from '#shared/api/reasons.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
+import type { Absent, Unknown } from '#shared/kernel/read.ts';
 import { type Group, groupsOf, managedGroupsOf, podHash } from './manifests.ts';
 import { membersOf, missingMembers, surplusMembers } from './plan.ts';
+import type { RepositoryWiring } from './repository-wiring.ts';
 import type { PodView, PoolPodsSnapshot, ShardView } from './snapshot.ts';
 
 /** Where this look leaves the shard, as far as pool-pods is concerned. */
@@ -83,6 +85,17 @@ export function standingOfMembers(snapshot: PoolPodsSnapshot): Standing {
     : { kind: 'done', reason: 'MembersReady', message: readyText(snapshot) };
 }
 
+/**
+ * Whether members are to join others: some are missing or not ready, and one at least is ready. A shard of which none is
+ * ready begins, or comes back on the claims that it has.
+ */
+export function isGrowing(snapshot: PoolPodsSnapshot): boolean {
+  return (
+    shortGroups(snapshot).some(({ pool }) => pool.podTemplate !== undefined) &&
+    poolStatuses(snapshot).some(({ ready: count }) => count > 0)
+  );
+}
+
 function ready(snapshot: PoolPodsSnapshot): ConditionFacts {
   const type = 'Ready';
   if (snapshot.pods.kind !== 'present') {
@@ -150,21 +163,44 @@ function podsUpToDate(snapshot: PoolPodsSnapshot): ConditionFacts {
     const message = `members are too many in ${surplus.map(nameOf).join(', ')}`;
     return { type, status: 'False', reason: 'SurplusMembers', message };
   }
-  const old = groups.flatMap((group) =>
-    membersOf(snapshot, group)
-      .filter(
-        ({ pod, index }) => pod.annotations[templateHash] !== podHash(snapshot.shard, group, index),
-      )
-      .map(({ pod }) => pod.name),
-  );
+  const { database } = snapshot;
+  if (groups.length > 0 && database.kind !== 'present') {
+    return { type, status: 'Unknown', ...doubtOf(snapshot.shard, database) };
+  }
+  const old = database.kind === 'present' ? outdatedPods(snapshot, database.value.wiring) : [];
   return old.length === 0
     ? { type, status: 'True', reason: 'PodsUpToDate', message: 'every pod is as the spec has it' }
     : {
         type,
         status: 'False',
         reason: 'TemplateChanged',
-        message: `made with another pod template: ${old.toSorted().join(', ')}; a pod gets the present one when it is made anew`,
+        message: `made with another pod template, or for another repository: ${old.toSorted().join(', ')}; a pod gets the present ones when it is made anew`,
       };
+}
+
+/** What a pod is to be depends on the Database's repository as well. */
+function doubtOf({ databaseName }: ShardView, database: Absent | Unknown) {
+  const what = 'which repository pods are to be made for is unknown';
+  return database.kind === 'absent'
+    ? ({
+        reason: 'DatabaseMissing',
+        message: `${what}: the Database ${databaseName} does not exist`,
+      } as const)
+    : ({
+        reason: 'DatabaseUnknown',
+        message: `${what}: the Database cannot be read: ${database.why}`,
+      } as const);
+}
+
+function outdatedPods(snapshot: PoolPodsSnapshot, wiring: RepositoryWiring): readonly string[] {
+  const { shard } = snapshot;
+  return managedGroupsOf(shard).flatMap((group) =>
+    membersOf(snapshot, group)
+      .filter(
+        ({ pod, index }) => pod.annotations[templateHash] !== podHash(shard, group, index, wiring),
+      )
+      .map(({ pod }) => pod.name),
+  );
 }
 
 const unknownText = 'the pods of the shard cannot be read';

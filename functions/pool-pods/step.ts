@@ -14,6 +14,7 @@ export const poolPods: Step<'Shard', PoolPodsSnapshot, PoolPodsEffect> = {
     { api: 'kubernetes', kind: 'PersistentVolumeClaim', verbs: ['get', 'list'] },
     { api: 'kubernetes', kind: 'Service', verbs: ['get'] },
     { api: 'kubernetes', kind: 'PodDisruptionBudget', verbs: ['get', 'list'] },
+    { api: 'admin', what: 'the shard’s backups, while a member is to join others' },
   ],
   writes: [
     { effect: 'advance' },
@@ -26,6 +27,7 @@ export const poolPods: Step<'Shard', PoolPodsSnapshot, PoolPodsEffect> = {
     { effect: 'patchObject', kind: 'PersistentVolumeClaim' },
     { effect: 'patchObject', kind: 'Service' },
     { effect: 'patchObject', kind: 'PodDisruptionBudget' },
+    { effect: 'emitEvent' },
   ],
   observe,
   decide,

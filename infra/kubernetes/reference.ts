@@ -33,7 +33,8 @@ const conditionMeanings: Readonly<Record<string, Readonly<Record<string, string>
     Ready: 'Every member that is wanted is there and ready.',
     Reconciling: 'Members come or go.',
     Stalled: nothingGoesOn,
-    PodsUpToDate: 'Claims, pods, Service and disruption budgets are as the spec says.',
+    PodsUpToDate:
+      'Claims, pods, Service and disruption budgets are as the spec says, and as the Database’s repository needs them.',
     Drained:
       'Nobody is leaving. `False` says who is, or what that waits for; `Unknown`, that it cannot be told.',
     BackupsOnSchedule:
@@ -89,7 +90,7 @@ const annotations: readonly (readonly [key: string, on: string, by: string, mean
     templateHash,
     'pod',
     'pool-pods',
-    'A hash of the pod spec it was made with: it differs on pods that a changed template has not reached.',
+    'A hash of the pod spec it was made with: it differs on pods that a changed template or repository has not reached.',
   ],
 ];
 

@@ -50,6 +50,14 @@ export function claimName(pod: string): string {
   return `data-${pod}`;
 }
 
+/**
+ * The claim that the backups of a Shard are on where they are kept in a file system. A Shard's name has 30 characters at
+ * most, so none is ever cut; and no data claim's name begins like this.
+ */
+export function sharedBackupClaimName(shard: string): string {
+  return `backup-data-${shard}`;
+}
+
 /** The Shard's headless Service, which is the subdomain of its pods. */
 export function serviceName(shard: string): string {
   return joinName(maxServiceNameLength, shard);

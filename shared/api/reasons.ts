@@ -57,6 +57,7 @@ export const reasons = [
   'NameTaken',
   'NameBeingFreed',
   'ObjectsUnknown',
+  'NoCompleteBackup',
   'NothingToDo',
   'NothingStalled',
   // backup-config.

@@ -79,12 +79,12 @@ const s3Schema = z
     ).optional(),
     credentialsSecret: text(
       253,
-      'Name of a Secret in this namespace with `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.',
+      'Name of a Secret in this namespace with `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, which members get as well.',
       isSecretName,
     ).optional(),
     serviceAccountName: text(
       253,
-      'Name of a ServiceAccount in this namespace whose identity has access. Millrace looks at the bucket as itself then.',
+      'Name of a ServiceAccount in this namespace whose identity has access. Members run as it. Millrace looks at the bucket as itself then.',
       isServiceAccountName,
     ).optional(),
   })
@@ -93,7 +93,9 @@ const s3Schema = z
 const filesystemSchema = z
   .object({
     path: text(200, 'Where the members have it mounted.', isPath),
-    storage: storageOf('The claim that all members of a shard in one cell share.'),
+    storage: storageOf(
+      'The claim that all members of a shard share, in all cells. It is made once: later changes do not reach it.',
+    ),
   })
   .meta({ description: 'A file system that the members share.' });
 
@@ -117,6 +119,9 @@ export const repositorySchema = z
     description: 'Where the backups are kept.',
     ...withRules(s3WithItsType, filesystemWithItsType),
   });
+
+/** As the spec of a Database says it. */
+export type Repository = z.output<typeof repositorySchema>;
 
 /** Where backups are, as the spec has it or the topology. Plain JSON; what is not given is empty. */
 export type RepositoryPlace =
@@ -153,7 +158,7 @@ export type WantedRepository =
 interface WithRepository {
   readonly metadata: Pick<ObjectMetadata, 'namespace' | 'name'>;
   readonly spec: {
-    readonly backup?: { readonly repository: z.output<typeof repositorySchema> } | undefined;
+    readonly backup?: { readonly repository: Repository } | undefined;
   };
 }
 
@@ -184,7 +189,7 @@ export function wantedRepository({ metadata, spec }: WithRepository): WantedRepo
 }
 
 function placeOf(
-  { type, s3, filesystem }: z.output<typeof repositorySchema>,
+  { type, s3, filesystem }: Repository,
   defaultPrefix: string,
 ): RepositoryPlace | undefined {
   if (type === 'filesystem') {

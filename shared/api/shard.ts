@@ -127,7 +127,8 @@ const podSpecSchema = z
       .max(64)
       .optional()
       .meta({
-        description: 'Volumes besides `data`, which a container mounts without it being here.',
+        description:
+          'Volumes besides `data`, which a container mounts without it being here. A volume `backup` gives way to the claim of the backups where these are in a file system.',
         ...listMap('name'),
         ...withRules(dataIsOurs),
       }),
@@ -146,7 +147,7 @@ const podSpecSchema = z
   })
   .meta({
     description:
-      'A PodSpec with all its fields. Millrace adds the hostname, the subdomain and the volume `data`.',
+      'A PodSpec with all its fields. Millrace adds the hostname, the subdomain, the volume `data`, and what members need to reach the repository that the Database names.',
     ...withRules(placeIsOpen, hostIsOurs, runsForEver, stopsGracefully),
   });
 

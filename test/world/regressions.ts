@@ -84,7 +84,7 @@ export const regressions: readonly Regression[] = [
     found: 'a pod was made on a claim that was going, and waited for it for ever',
     plan: {
       workload: 'a claim goes with its pod',
-      strikes: [{ at: 9, fault: 'F6 stale read, 2 writes' }],
+      strikes: [{ at: 13, fault: 'F6 stale read, 2 writes' }],
     },
     without: 'pods-lost-claim-left',
   },
@@ -105,7 +105,7 @@ export const regressions: readonly Regression[] = [
       workload: '3 to 2 to 3',
       strikes: [
         { at: 90, fault: 'F33 two primaries, records late' },
-        { at: 116, fault: 'F18 scaled to 2' },
+        { at: 124, fault: 'F18 scaled to 2' },
       ],
     },
     without: 'drain-voteless-leader-unsaid',
@@ -113,7 +113,7 @@ export const regressions: readonly Regression[] = [
   {
     found:
       'members waited for half an hour when claims could not be read while something else was updated',
-    plan: { workload: '1 to 3', strikes: [{ at: 4, fault: 'F8 read fails' }] },
+    plan: { workload: '1 to 3', strikes: [{ at: 6, fault: 'F8 read fails' }] },
     without: 'pods-sleeps-over-unknown-claims',
   },
   {

@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
 import * as z from 'zod';
+import { KnownWorld } from '#events/relay/known-world.ts';
 import { routing, watchedKinds } from '#events/routes.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import { decide as decideBackups } from '#functions/backup-trigger/decide.ts';
 import { decide as decideDrain } from '#functions/drain-step/decide.ts';
 import { decide as decidePods } from '#functions/pool-pods/decide.ts';
+import { aDatabase, aShard, written } from '#test/unit/events/relay/objects.ts';
 import { aLook } from '#test/unit/functions/backup-config/a-look.ts';
 import { aSchedule, aShardWith } from '#test/unit/functions/backup-trigger/a-backup.ts';
 import { aShardOf } from '#test/unit/functions/drain-step/a-drain.ts';
@@ -45,6 +47,23 @@ function conditionsIn({ effects }: { readonly effects: readonly unknown[] }): re
     return applied.success ? applied.data.status.conditions.map(({ type }) => type) : [];
   });
 }
+
+test('a Database whose repository is another one wakes pool-pods of the shards that name it, and of no other', () => {
+  const world = new KnownWorld(routing);
+  const database = aDatabase('orders');
+  const spec = (name: string) => ({ spec: { databaseRef: { name } } });
+  world.see('Shard', aShard('named', {}, spec('orders')));
+  world.see('Shard', aShard('other', {}, spec('users')));
+  world.see('Database', database);
+
+  const changed = world.see('Database', written(database, { generation: 2 }));
+  const told = world.see('Database', written(database, { generation: 2 }, { status: { a: 1 } }));
+
+  const woken = ({ marks }: typeof changed) =>
+    marks.filter(({ step }) => step === 'pool-pods').map(({ target }) => target.name);
+  expect(woken(changed)).toEqual(['named']);
+  expect(woken(told)).toEqual([]);
+});
 
 test('shards, their pods and their databases are watched, each once', () => {
   expect(watchedKinds(routing).toSorted()).toEqual(['Database', 'Pod', 'Shard']);

@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import { shardLabel } from '#shared/api/labels.ts';
+import { sharedBackupClaimName } from '#shared/api/names.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { absent, present, unknown } from '#shared/kernel/read.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
+import { claimsLeftBehind } from '#functions/drain-step/leaving.ts';
 import { observe } from '#functions/drain-step/observe.ts';
 import { aDrainOf } from '#test/builders/drain-record.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
@@ -286,6 +289,24 @@ describe('observing a shard whose surplus claims are to be deleted', () => {
     const { claims } = await look();
 
     expect(claims).toMatchObject({ value: [{}, {}, { member: null }] });
+  });
+
+  test('takes the claim that all members share for backups for nobody’s, and never for one left behind', async () => {
+    const { kube, look } = withClaims(deleting(3));
+    kube.put('PersistentVolumeClaim', {
+      metadata: {
+        name: sharedBackupClaimName('orders'),
+        namespace: 'db',
+        uid: 'shared',
+        resourceVersion: '1',
+        labels: { [shardLabel]: 'orders' },
+      },
+    });
+
+    const snapshot = await look();
+
+    expect(snapshot.claims).toMatchObject({ value: [{}, {}, {}, { uid: 'shared', member: null }] });
+    expect(claimsLeftBehind({ ...snapshot, claimsInUse: present([]) })).toEqual(present([]));
   });
 
   test('does not ask who mounts claims that it cannot list', async () => {

@@ -5,9 +5,10 @@ import type { Decision } from '#shared/kernel/decision.ts';
 import { execute } from '#shared/kernel/execute.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
-import { present } from '#shared/kernel/read.ts';
+import { type Read, present } from '#shared/kernel/read.ts';
 import { recordText } from '#shared/kernel/record.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
+import type { Backup } from '#shared/admin/admin.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
 import { aDrainOf } from '#test/builders/drain-record.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
@@ -26,10 +27,15 @@ export class Run {
   readonly kube = new KubeModel();
   readonly #name: string;
 
-  constructor(shard: ShardBuilder) {
+  /** What the data plane answers when it is asked for the shard's backups. */
+  backups: Read<readonly Backup[]> = present([aBackup('complete')]);
+  /** How often it was asked. */
+  questions = 0;
+
+  constructor(shard: ShardBuilder, database: Parameters<typeof aDatabase>[0] = {}) {
     const built = shard.build();
     this.#name = built.metadata.name;
-    this.kube.put('Shard', built).put('Database', aDatabase());
+    this.kube.put('Shard', built).put('Database', aDatabase(database));
   }
 
   get shard(): KubeObject<'Shard'> {
@@ -41,7 +47,14 @@ export class Run {
       clusterId: 'test',
       kube: this.kube,
       topology: neverAsked,
-      admin: neverAsked,
+      admin: () => ({
+        poolerStatus: neverAsked,
+        backupJob: neverAsked,
+        backups: async () => {
+          this.questions += 1;
+          return this.backups;
+        },
+      }),
       repository: neverAsked,
     };
   }
@@ -93,6 +106,14 @@ export class Run {
         }));
       }
     }
+  }
+
+  /** Somebody edits the spec of the Database. */
+  editDatabase(changes: Partial<KubeObject<'Database'>['spec']>): void {
+    this.kube.change('Database', 'main', (database) => ({
+      ...database,
+      spec: { ...database.spec, ...changes },
+    }));
   }
 
   /** Somebody edits the spec of the first pool. */
@@ -184,7 +205,19 @@ function isReady(pod: KubeObject<'Pod'>): boolean {
 }
 
 function neverAsked(): never {
-  throw new Error('pool-pods reads Kubernetes only');
+  throw new Error('pool-pods asks Kubernetes, and the data plane for backups only');
+}
+
+export function aBackup(status: Backup['status']): Backup {
+  return {
+    id: '20260101-000000F',
+    type: 'full',
+    status,
+    job: null,
+    startedAt: null,
+    stoppedAt: null,
+    sizeBytes: null,
+  };
 }
 
 /** The writers that a step of Kubernetes alone must not reach. */

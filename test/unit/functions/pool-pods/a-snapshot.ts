@@ -1,5 +1,11 @@
 import { templateHash } from '#shared/api/annotations.ts';
-import { budgetName, claimName, podName, serviceName } from '#shared/api/names.ts';
+import {
+  budgetName,
+  claimName,
+  podName,
+  serviceName,
+  sharedBackupClaimName,
+} from '#shared/api/names.ts';
 import type { LeavingRecord } from '#shared/api/drain-record.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import { absent, present, unknown } from '#shared/kernel/read.ts';
@@ -16,6 +22,7 @@ import {
   selectorOf,
 } from '#functions/pool-pods/manifests.ts';
 import type { PoolPodsRecord } from '#functions/pool-pods/record.ts';
+import type { RepositoryWiring } from '#functions/pool-pods/repository-wiring.ts';
 import type {
   ClaimView,
   PodView,
@@ -26,6 +33,13 @@ import { aDrainOf } from '#test/builders/drain-record.ts';
 import { type ShardBuilder, aShard } from '#test/builders/shard.ts';
 
 export const now = Date.parse('2026-01-01T00:00:00Z') as Instant;
+
+/** Backups in a file system that all members share. */
+export const onSharedClaim: RepositoryWiring = {
+  kind: 'sharedClaim',
+  path: '/backups',
+  storage: { size: '50Gi', accessModes: ['ReadWriteMany'] },
+};
 
 /** A converged shard of so many ready members, each on its claim; modifiers take it away from there. */
 export function aSnapshotOf(count: number, shard = aShard().withPool(count)): SnapshotBuilder {
@@ -101,6 +115,39 @@ export class SnapshotBuilder {
     return this.with({ drain: { kind: 'ours', text: recordText(record), record } });
   }
 
+  /** The Database says that this is needed; pods that are there were made with what they carry. */
+  withWiring(wiring: RepositoryWiring): SnapshotBuilder {
+    return this.with({ database: present({ isPaused: false, wiring }) });
+  }
+
+  withPausedDatabase(): SnapshotBuilder {
+    return this.with({ database: present({ isPaused: true, wiring: { kind: 'none' } }) });
+  }
+
+  /** The data plane was asked whether it has a complete backup. */
+  withBackups(isOneComplete: boolean): SnapshotBuilder {
+    return this.with({ backups: present({ isOneComplete }) });
+  }
+
+  /** The claim that the shard's backups are on. */
+  withSharedClaim(changes: Partial<ClaimView> = {}): SnapshotBuilder {
+    const { shard } = this.snapshot;
+    const claims = this.snapshot.claims.kind === 'present' ? this.snapshot.claims.value : [];
+    const name = sharedBackupClaimName(shard.name);
+    const claim: ClaimView = {
+      name,
+      uid: `uid-of-${name}`,
+      resourceVersion: '30',
+      owner: 'foreign',
+      isBeingDeleted: false,
+      labels: selectorOf(shard.name),
+      hasController: false,
+      released: null,
+      ...changes,
+    };
+    return this.with({ claims: present([...claims, claim]) });
+  }
+
   withRecord(changes: Partial<PoolPodsRecord> = {}): SnapshotBuilder {
     const { uid, generation } = this.snapshot.shard;
     const record: PoolPodsRecord = {
@@ -157,7 +204,8 @@ function snapshotOf(builder: ShardBuilder): PoolPodsSnapshot {
       })),
     ),
     claims: present([]),
-    database: present({ isPaused: false }),
+    database: present({ isPaused: false, wiring: { kind: 'none' } }),
+    backups: unknown('it was not asked'),
   };
 }
 
@@ -172,7 +220,7 @@ function podViewOf(shard: ShardView, index: number): PodView {
     owner: 'ours',
     isBeingDeleted: false,
     labels,
-    annotations: { ...annotations, [templateHash]: podHash(shard, group, index) },
+    annotations: { ...annotations, [templateHash]: podHash(shard, group, index, { kind: 'none' }) },
     isReady: true,
     hasStarted: true,
   };

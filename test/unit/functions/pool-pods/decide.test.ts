@@ -86,9 +86,7 @@ describe('people and the unknown', () => {
   });
 
   test('a paused database stops creation as well', () => {
-    const { snapshot } = aSnapshotOf(3)
-      .withoutPod(1)
-      .with({ database: present({ isPaused: true }) });
+    const { snapshot } = aSnapshotOf(3).withoutPod(1).withPausedDatabase();
 
     const decision = decide(snapshot, now);
 
@@ -97,10 +95,7 @@ describe('people and the unknown', () => {
   });
 
   test('a paused database stops everything also where the pods are unknown by now', () => {
-    const { snapshot } = aSnapshotOf(3).with({
-      pods: notRead,
-      database: present({ isPaused: true }),
-    });
+    const { snapshot } = aSnapshotOf(3).withPausedDatabase().with({ pods: notRead });
 
     const decision = decide(snapshot, now);
 
@@ -109,7 +104,7 @@ describe('people and the unknown', () => {
   });
 
   test('a paused database is no news for a shard that lacks nothing', () => {
-    const { snapshot } = aSnapshotOf(3).with({ database: present({ isPaused: true }) });
+    const { snapshot } = aSnapshotOf(3).withPausedDatabase();
 
     const decision = decide(snapshot, now);
 

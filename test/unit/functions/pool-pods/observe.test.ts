@@ -24,17 +24,19 @@ async function aConvergedRun(count: number): Promise<Run> {
 }
 
 describe('what a look costs', () => {
-  test('a converged shard costs three reads besides its own, and no write', async () => {
+  test('a converged shard costs four reads besides its own, and no write', async () => {
     const run = await aConvergedRun(3);
     run.kube.calls.length = 0;
 
     await run.look();
 
     expect(run.kube.calls.toSorted()).toEqual([
+      'get Database',
       'get Service',
       'list Pod',
       'list PodDisruptionBudget',
     ]);
+    expect(run.questions).toBe(0);
   });
 
   test('while a member has yet to start its claim is looked for, which is one read more', async () => {
@@ -47,6 +49,7 @@ describe('what a look costs', () => {
     await look(run);
 
     expect(run.kube.calls.toSorted()).toEqual([
+      'get Database',
       'get Service',
       'list PersistentVolumeClaim',
       'list Pod',
@@ -62,12 +65,12 @@ describe('what a look costs', () => {
     expect(run.kube.calls).toEqual([]);
   });
 
-  test('a paused shard costs one read, for its status', async () => {
+  test('a paused shard costs two reads, for its status', async () => {
     const run = new Run(aShard().withPool(3).paused());
 
     await look(run);
 
-    expect(run.kube.calls).toEqual(['list Pod']);
+    expect(run.kube.calls).toEqual(['list Pod', 'get Database']);
   });
 
   test('an attached shard costs one read, for its status', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { claimName, podBaseName, podName } from '#shared/api/names.ts';
+import { claimName, podBaseName, podName, sharedBackupClaimName } from '#shared/api/names.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import { execute } from '#shared/kernel/execute.ts';
@@ -10,12 +10,13 @@ import { absent, present, unknown } from '#shared/kernel/read.ts';
 import { decide } from '#functions/pool-pods/decide.ts';
 import { managedGroupsOf } from '#functions/pool-pods/manifests.ts';
 import { membersOf } from '#functions/pool-pods/plan.ts';
+import type { RepositoryWiring } from '#functions/pool-pods/repository-wiring.ts';
 import type { Owner, PoolPodsSnapshot } from '#functions/pool-pods/snapshot.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
 import { refuse } from './a-run.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { aShard } from '#test/builders/shard.ts';
-import { SnapshotBuilder, aSnapshotOf, now } from './a-snapshot.ts';
+import { SnapshotBuilder, aSnapshotOf, now, onSharedClaim } from './a-snapshot.ts';
 
 const runs = 500;
 const indices = fc.integer({ min: 0, max: 6 });
@@ -43,6 +44,13 @@ const drain = fc.option(
     cause: fc.constantFrom('surplus' as const, 'requested' as const, 'failed' as const),
   }),
 );
+const wiring = fc.constantFrom<RepositoryWiring>(
+  { kind: 'none' },
+  { kind: 'keys', secret: 'backup-keys' },
+  { kind: 'identity', serviceAccount: 'backups' },
+  onSharedClaim,
+  onSharedClaim,
+);
 const read = fc.oneof(
   { weight: 20, arbitrary: fc.constant('present') },
   { weight: 1, arbitrary: fc.constantFrom('absent', 'unknown') },
@@ -56,6 +64,15 @@ const anySnapshot = fc
     claims: fc.array(claim, { maxLength: 6 }),
     drain,
     reads: fc.record({ pods: read, claims: read, service: read, budgets: read, database: read }),
+    wiring,
+    backups: fc.option(fc.boolean()),
+    shared: fc.option(
+      fc.record({
+        isBeingDeleted: fc.boolean(),
+        hasController: fc.boolean(),
+        isLabelled: fc.boolean(),
+      }),
+    ),
     isPaused: fc.boolean(),
     isDatabasePaused: fc.boolean(),
     isBeingDeleted: fc.boolean(),
@@ -81,7 +98,13 @@ const anySnapshot = fc
       given.drain === null
         ? filled
         : filled.draining(given.drain.index, given.drain.state, given.drain.cause);
-    const recorded = given.record === 'ours' ? drained.withRecord() : drained;
+    const { isLabelled: isSharedLabelled, ...shared } = given.shared ?? { isLabelled: true };
+    const shares =
+      given.shared === null
+        ? drained
+        : drained.withSharedClaim(isSharedLabelled ? shared : { ...shared, labels: {} });
+    const asked = given.backups === null ? shares : shares.withBackups(given.backups);
+    const recorded = given.record === 'ours' ? asked.withRecord() : asked;
     const { snapshot } = recorded.withShard({
       isPaused: given.isPaused && given.replicas > 3,
       isBeingDeleted: given.isBeingDeleted && given.replicas > 4,
@@ -94,7 +117,10 @@ const anySnapshot = fc
       budgets: asRead(given.reads.budgets, snapshot.budgets),
       database: asRead(
         given.reads.database,
-        present({ isPaused: given.isDatabasePaused && given.replicas > 3 }),
+        present({
+          isPaused: given.isDatabasePaused && given.replicas > 3,
+          wiring: given.wiring,
+        }),
       ),
       ...(given.record === 'foreign'
         ? { record: { kind: 'foreign', text: '{"v":1}', uid: 'x' } }
@@ -233,6 +259,73 @@ test('every pod is made behind its claim, with a name that is a DNS label', () =
     }),
     { numRuns: runs },
   );
+});
+
+test('no member is made that mounts a claim of the backups which is not there, is going, or is not the shard’s', () => {
+  const name = sharedBackupClaimName('orders');
+  let made = 0;
+  fc.assert(
+    fc.property(anySnapshot, (snapshot) => {
+      const decision = decide(snapshot, now);
+      const { claims } = snapshot;
+      const known = claims.kind === 'present' ? claims.value : [];
+      const claim = known.find((candidate) => candidate.name === name);
+      const isUsable =
+        claim !== undefined &&
+        !claim.isBeingDeleted &&
+        !claim.hasController &&
+        Object.keys(claim.labels).length > 0;
+      const order = creationsOf(decision).map(({ object }) => object.name);
+      const users = creationsOf(decision)
+        .filter(({ manifest }) => JSON.stringify(manifest).includes(`"claimName":"${name}"`))
+        .map(({ object }) => object.name);
+      made += users.length;
+
+      for (const pod of users) {
+        expect(isUsable || (order.includes(name) && order.indexOf(name) < order.indexOf(pod))).toBe(
+          true,
+        );
+      }
+      expect(claim === undefined || !order.includes(name)).toBe(true);
+    }),
+    { numRuns: runs },
+  );
+  expect(made).toBeGreaterThan(runs / 100);
+});
+
+test('the claim of the backups is never changed, and no member stands in for it', () => {
+  const name = sharedBackupClaimName('orders');
+  fc.assert(
+    fc.property(anySnapshot, (snapshot) => {
+      const effects: readonly Effect[] = decide(snapshot, now).effects;
+      const patched = effects.flatMap((effect) =>
+        effect.kind === 'patchObject' ? [effect.object.name] : [],
+      );
+
+      expect(patched).not.toContain(name);
+    }),
+    { numRuns: runs },
+  );
+});
+
+test('a backup that is missing changes what is said, and nothing of what is made', () => {
+  let warned = 0;
+  fc.assert(
+    fc.property(anySnapshot, (snapshot) => {
+      const without = { ...snapshot, backups: present({ isOneComplete: false }) };
+      const unreadable = { ...snapshot, backups: unknown('nobody can be asked') };
+      const [warns, silent] = [decide(without, now), decide(unreadable, now)];
+      const all: readonly Effect[] = warns.effects;
+      const events = all.filter(({ kind }) => kind === 'emitEvent');
+      warned += events.length;
+
+      expect(creationsOf(warns)).toEqual(creationsOf(silent));
+      expect(warns.outcome).toBe(silent.outcome);
+      expect(events.length).toBe(namesMade(warns, 'Pod').length > 0 ? 1 : 0);
+    }),
+    { numRuns: runs },
+  );
+  expect(warned).toBeGreaterThan(runs / 100);
 });
 
 test('the executor accepts every decision: guards, declared effects, and a wake wherever it waits', async () => {

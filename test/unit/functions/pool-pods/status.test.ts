@@ -1,9 +1,22 @@
 import { describe, expect, test } from 'vitest';
 import { cellLabel, poolLabel } from '#shared/api/labels.ts';
 import { present } from '#shared/kernel/read.ts';
-import { type Standing, standingOfMembers, statusEffect } from '#functions/pool-pods/status.ts';
+import type { RepositoryWiring } from '#functions/pool-pods/repository-wiring.ts';
+import {
+  type Standing,
+  isGrowing,
+  standingOfMembers,
+  statusEffect,
+} from '#functions/pool-pods/status.ts';
 import { aShard } from '#test/builders/shard.ts';
-import { type SnapshotBuilder, aSnapshotOf, notRead, now } from './a-snapshot.ts';
+import {
+  type SnapshotBuilder,
+  aSnapshotOf,
+  notRead,
+  notThere,
+  now,
+  onSharedClaim,
+} from './a-snapshot.ts';
 
 const done: Standing = { kind: 'done', reason: 'MembersReady', message: 'all is well' };
 const moving: Standing = { kind: 'moving', reason: 'ObjectsMade', message: 'making a pod' };
@@ -202,8 +215,41 @@ describe('PodsUpToDate', () => {
     const old = builder.withPod(2, { annotations }).withPod(0, { annotations });
 
     expect(conditionOf('PodsUpToDate', old)).toBe(
-      `False TemplateChanged: made with another pod template: ${builder.pod(0)}, ${builder.pod(2)}; ` +
-        'a pod gets the present one when it is made anew',
+      `False TemplateChanged: made with another pod template, or for another repository: ${builder.pod(0)}, ` +
+        `${builder.pod(2)}; a pod gets the present ones when it is made anew`,
+    );
+  });
+
+  test.each<[string, RepositoryWiring]>([
+    ['keys', { kind: 'keys', secret: 'backup-keys' }],
+    ['a service account', { kind: 'identity', serviceAccount: 'backups' }],
+    ['a file system', onSharedClaim],
+  ])('names the pods that were made before the repository needs %s', (_what, wiring) => {
+    expect(conditionOf('PodsUpToDate', aSnapshotOf(1).withWiring(wiring))).toMatch(
+      /^False TemplateChanged: .*orders-main-zone-a/,
+    );
+  });
+
+  test.each([
+    [
+      'does not exist',
+      notThere,
+      'DatabaseMissing: which repository pods are to be made for is unknown: the Database main does not exist',
+    ],
+    [
+      'cannot be read',
+      notRead,
+      'DatabaseUnknown: which repository pods are to be made for is unknown: the Database cannot be read: listing pods: 403 Forbidden',
+    ],
+  ])('is unknown while the Database %s', (_what, database, said) => {
+    expect(conditionOf('PodsUpToDate', aSnapshotOf(3).with({ database }))).toBe(`Unknown ${said}`);
+  });
+
+  test('needs no Database where all pods are somebody else’s', () => {
+    const builder = aSnapshotOf(0, aShard().withAttachedPool(2)).with({ database: notRead });
+
+    expect(conditionOf('PodsUpToDate', builder)).toBe(
+      'True PodsUpToDate: every pod is as the spec has it',
     );
   });
 
@@ -211,6 +257,21 @@ describe('PodsUpToDate', () => {
     expect(conditionOf('PodsUpToDate', aSnapshotOf(3).with({ pods: notRead }))).toBe(
       'Unknown MembersUnknown: the pods of the shard cannot be read',
     );
+  });
+});
+
+describe('a shard', () => {
+  test.each([
+    ['has all its members', aSnapshotOf(3), false],
+    ['begins', aSnapshotOf(0, aShard().withPool(3)), false],
+    ['has nobody ready', aSnapshotOf(1).withPod(0, { isReady: false }), false],
+    ['lacks a member', aSnapshotOf(2).wanting(3), true],
+    ['has one that is not ready', aSnapshotOf(3).withPod(1, { isReady: false }), true],
+    ['has one in the other cell alone', twoCells(), true],
+    ['is read without its pods', aSnapshotOf(2).wanting(3).with({ pods: notRead }), false],
+    ['waits for the pods of others', aSnapshotOf(0, aShard().withAttachedPool(2)), false],
+  ])('that %s grows or not', (_what, { snapshot }, expected) => {
+    expect(isGrowing(snapshot)).toBe(expected);
   });
 });
 

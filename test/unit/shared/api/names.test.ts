@@ -8,6 +8,7 @@ import {
   podName,
   poolerName,
   serviceName,
+  sharedBackupClaimName,
 } from '#shared/api/names.ts';
 
 const dnsLabel = /^[a-z]([-a-z0-9]*[a-z0-9])?$/;
@@ -47,6 +48,7 @@ describe('the names of one pool', () => {
     expect(claimName(podName(base, 2))).toBe('data-orders-main-zone-a-0df9c5c5-2');
     expect(budgetName(base)).toBe('orders-main-zone-a-0df9c5c5');
     expect(serviceName('orders')).toBe('orders-36e79584');
+    expect(sharedBackupClaimName('orders')).toBe('backup-data-orders');
   });
 
   test('are cut with a mark where they would be too long', () => {
@@ -95,6 +97,18 @@ describe('the names of one pool', () => {
         fc.pre(one.join('/') !== other.join('/'));
 
         expect(podBaseName(...one)).not.toBe(podBaseName(...other));
+      }),
+    );
+  });
+
+  test('for the claim of a Shard’s backups fit as they are, and are no data claim’s', () => {
+    fc.assert(
+      fc.property(label(30), parts, (shard, given) => {
+        const shared = sharedBackupClaimName(shard);
+
+        expect(shared).toMatch(dnsLabel);
+        expect(shared.length).toBeLessThanOrEqual(63);
+        expect(shared).not.toBe(claimName(podName(podBaseName(...given), 0)));
       }),
     );
   });
