@@ -58,8 +58,11 @@ async function playOnStage(
   screen: Screen,
   signal: AbortSignal,
 ): Promise<readonly SceneResult[]> {
-  await using built = await buildStage({ folder, speed: options.speed, screen, signal });
-  return await playAll(chosen(options), built.stage, built.meter, screen, signal);
+  const toPlay = chosen(options);
+  const hasBucket = toPlay.some(({ needsBucket }) => needsBucket === true);
+  const { speed } = options;
+  await using built = await buildStage({ folder, speed, screen, signal, hasBucket });
+  return await playAll(toPlay, built.stage, built.meter, screen, signal);
 }
 
 function parse(args: readonly string[]): Options | 0 | 2 {
