@@ -98,12 +98,12 @@ async function confirmAsTold(stage: Stage, inUse?: string): Promise<string> {
   stage.say(`BackupConfigured=False: ${message}`);
   await (inUse === undefined ? undefined : expectInUse(stage, inUse));
   const command = /kubectl annotate -n (\S+) mdb\/(\S+) --overwrite (\S+)=([0-9a-f]{12})$/;
-  const [said = '', namespace, name, annotation, hash = ''] = command.exec(message) ?? [];
+  const [, namespace, name, annotation, hash = ''] = command.exec(message) ?? [];
   expect(
     namespace === stage.namespace && name === stage.database && annotation === confirmRepository,
     'the condition names the command that confirms it',
   );
-  stage.say(`$ ${said}`);
+  stage.say(`as it says, mdb/${name} is annotated with ${annotation}=${hash}`);
   await patchObject(stage, 'Database', stage.database, {
     metadata: { annotations: { [confirmRepository]: hash } },
   });
