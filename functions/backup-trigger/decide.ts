@@ -228,7 +228,7 @@ function start({ snapshot, accounts }: BackupInput, now: Instant): BackupDecisio
   });
   return acting(
     'BackupAsked',
-    `${nameOf(due)}: a ${due.type} backup is asked for`,
+    `${nameOf(due)}: its ${due.type} backup is asked for`,
     advanceTo(snapshot, record),
     {
       kind: 'startBackup',

@@ -33,6 +33,12 @@ import { statusEffects } from './status.ts';
  */
 export const outcomeSeconds = 120;
 
+/**
+ * How long after its intent the answer may still be written into the record, in seconds: the request leaves within ten, and
+ * is waited for another eight. A look that wrote anything of its own before would leave the answer no record to go into.
+ */
+const answerSeconds = 20;
+
 /** How far the clocks of whoever asks and of whoever backs up may be apart when a backup is taken for ours, in seconds. */
 const clockSlackSeconds = 60;
 
@@ -169,9 +175,12 @@ export function outcomeNotTold(input: BackupInput, now: Instant): BackupDecision
 
 /** Everybody answers, and nothing shows a backup. That counts only once it has been so for a while. */
 export function answerAwaited(input: BackupInput, now: Instant): BackupDecision | undefined {
-  const { run } = running(input);
+  const { record, run } = running(input);
   const lostAt = parseInstant(run.lost);
   const message = 'nothing shows that it runs';
+  if (record.state === 'asked' && now < (parseInstant(run.at) ?? 0) + answerSeconds * 1000) {
+    return watch(input, now, 'BackupOutcomeAwaited', message, run);
+  }
   // A moment that is still to come was written by a clock that was wrong.
   if (lostAt === undefined || lostAt > now) {
     return watch(input, now, 'BackupOutcomeAwaited', message, { ...run, lost: toText(now) });

@@ -42,6 +42,7 @@ export function useStage(): () => StageUnderTest {
       progress: nothing,
       scene: nothing,
       say: nothing,
+      table: nothing,
       decision: (decision: DecisionLine) => decisions.push(decision),
       members: nothing,
       result: nothing,

@@ -32,6 +32,14 @@ export function failJob(state: DataPlaneState, jobId: string, error: string): vo
   changeJob(state, jobId, { status: 'failed', error, endedAtMs: state.nowMs });
 }
 
+/** When a job was asked for, by its id. */
+export function askedAtOf(jobId: string): string {
+  return jobId.replace(
+    /^(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)\.(\d{3}).*$/,
+    '$1-$2-$3T$4:$5:$6.$7Z',
+  );
+}
+
 /** The digits below a millisecond only tell apart the jobs of one millisecond. */
 export function newJobId(
   { jobs, stored }: Backups,

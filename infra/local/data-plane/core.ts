@@ -9,6 +9,7 @@ import {
   restartAdmin,
 } from './admin.ts';
 import { removeLease } from './backup-lease.ts';
+import { askedAtOf } from './backup-jobs.ts';
 import { callPooler } from './backup-requests.ts';
 import {
   endBackup,
@@ -39,6 +40,7 @@ import {
 import { poolerKey, toBase64, topologyPrefixes } from './records.ts';
 import {
   type AdminRequest,
+  type BackupJob,
   type DataPlaneConfig,
   type DataPlaneOutput,
   type DataPlaneState,
@@ -436,6 +438,15 @@ export interface DataPlaneView {
   readonly leader: PoolerId | null;
   readonly cohort: readonly PoolerId[];
   readonly faults: readonly Fault[];
+  /** The backups that multiadmin was asked for and remembers, oldest first, whatever became of them. */
+  readonly backupJobs: readonly BackupJobView[];
+}
+
+export interface BackupJobView {
+  readonly job: string;
+  readonly type: string;
+  readonly status: BackupJob['status'];
+  readonly askedAt: string;
 }
 
 export interface MemberView {
@@ -476,6 +487,12 @@ export function viewOf(state: DataPlaneState): DataPlaneView {
     leader: decision?.leader ?? null,
     cohort: decision?.cohort ?? [],
     faults: state.faults,
+    backupJobs: state.backups.jobs.map(({ jobId, type, status }) => ({
+      job: jobId,
+      type,
+      status,
+      askedAt: askedAtOf(jobId),
+    })),
   };
 }
 

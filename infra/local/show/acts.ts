@@ -5,7 +5,7 @@ import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
-import type { KubeObject } from '#shared/kube/resources.ts';
+import { type KubeObject, apiVersionOf } from '#shared/kube/resources.ts';
 import { isRecordOfPod } from '#shared/topology/identity.ts';
 import { type PoolerRecord, isSamePooler } from '#shared/topology/topology.ts';
 import type { Stage } from './stage.ts';
@@ -177,28 +177,37 @@ export async function setReplicas(stage: Stage, replicas: number): Promise<void>
   });
 }
 
+/** Changes an object as a person would. */
+export async function patchObject(
+  stage: Stage,
+  kind: 'Database' | 'Shard' | 'Pod',
+  name: string,
+  body: JsonObject,
+): Promise<void> {
+  const path = `${collectionPath(kind, stage.namespace)}/${name}`;
+  await expectStatus(stage, 'PATCH', path, body, 'application/merge-patch+json');
+}
+
 export async function annotatePod(
   stage: Stage,
   pod: string,
   annotations: JsonObject,
 ): Promise<void> {
-  const path = `${collectionPath('Pod', stage.namespace)}/${pod}`;
-  await expectStatus(
-    stage,
-    'PATCH',
-    path,
-    { metadata: { annotations } },
-    'application/merge-patch+json',
-  );
+  await patchObject(stage, 'Pod', pod, { metadata: { annotations } });
 }
 
 export async function deletePod(stage: Stage, pod: string): Promise<void> {
   await expectStatus(stage, 'DELETE', `${collectionPath('Pod', stage.namespace)}/${pod}`, {});
 }
 
-async function post(stage: Stage, kind: 'Database' | 'Shard', object: JsonObject): Promise<void> {
+/** Makes an object as a person would. */
+export async function post(
+  stage: Stage,
+  kind: 'Database' | 'Secret' | 'Shard',
+  object: JsonObject,
+): Promise<void> {
   await expectStatus(stage, 'POST', collectionPath(kind, stage.namespace), {
-    apiVersion: 'millrace.dev/v1alpha1',
+    apiVersion: apiVersionOf(kind),
     kind,
     ...object,
   });

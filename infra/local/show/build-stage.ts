@@ -2,17 +2,20 @@ import { isReady } from '#shared/kube/readiness.ts';
 import { join } from 'node:path';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
 import { connectAdmin } from '#shared/admin/connect.ts';
+import type { Read } from '#shared/kernel/read.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { kubeClient } from '#shared/kube/http-kube.ts';
 import { connectTopology } from '#shared/topology/connect.ts';
+import { startBucketServer } from '#infra/local/bucket/start.ts';
 import { type ControlPlane, startControlPlane } from '#infra/local/control-plane/control-plane.ts';
 import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
 import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import type { ProgressUpdate } from '#infra/local/control-plane/progress.ts';
 import { type DataPlane, startDataPlane } from '#infra/local/data-plane/start.ts';
 import { Changes } from './changes.ts';
+import { region } from './bucket-seen.ts';
 import { Meter } from './meter.ts';
 import { type Part, queueStage, startMillrace } from './millrace-process.ts';
 import { firstOfEachRefusal } from './refusals.ts';
@@ -35,6 +38,9 @@ const cells = ['zone-a'];
 const millraceUser = 'millrace';
 const dataPlaneUser = 'data-plane';
 
+/** The sweep would wake what a scene leaves without a relay on purpose, so it is put off for longer than any show lasts. */
+const neverSeconds = 86_400;
+
 export interface BuiltStage extends AsyncDisposable {
   readonly stage: Stage;
   readonly meter: Meter;
@@ -50,6 +56,8 @@ export interface StageOptions {
   readonly speed: number;
   readonly screen: Screen;
   readonly signal: AbortSignal;
+  /** Starts an S3 server too. */
+  readonly hasBucket?: boolean;
 }
 
 /** Brings up control plane, data plane and `millrace dev`, in this order; takes them down in the opposite one. */
@@ -57,7 +65,7 @@ export async function buildStage(options: StageOptions): Promise<BuiltStage> {
   const { screen, signal } = options;
   await using stack = new AsyncDisposableStack();
   const planes = await startPlanes(options, stack);
-  const { controlPlane, topologyEtcd, dataPlane } = planes;
+  const { controlPlane, topologyEtcd, dataPlane, bucket } = planes;
   const connection = connectKube(controlPlane.access());
   stack.defer(() => connection.close());
   await connection.request({
@@ -86,10 +94,12 @@ export async function buildStage(options: StageOptions): Promise<BuiltStage> {
     decisions,
     topologyEndpoint: topologyEtcd.endpoint,
     adminUrl: dataPlane.adminUrl,
-    ...eyesOn(topologyEtcd.endpoint, dataPlane.adminUrl, stack),
+    ...eyesOn(topologyEtcd.endpoint, dataPlane, stack),
+    bucket,
     relay: () => readRelay(millrace.relayUrl),
     requests: () => meter.requests(),
     say: (text) => screen.say(text),
+    table: (rows) => screen.table(rows),
   };
   stack.defer(world.onChange(() => screen.members(memberLines(world, stage.shard))));
   const owned = stack.move();
@@ -122,6 +132,7 @@ async function startMillraceOn(
       decisions.changes.touch();
     },
     onRemark: firstOfEachRefusal((line) => screen.say(line)),
+    sweepSeconds: neverSeconds,
   });
   stack.defer(() => millrace.stop());
   const { auditLogPath } = controlPlane;
@@ -136,6 +147,10 @@ async function startMillraceOn(
         await (part === 'relay' ? meter.beforeKill() : undefined);
         await millrace.killAndAwaitRestart(part);
       },
+      async killAndKeepDown(part: Part) {
+        await (part === 'relay' ? meter.beforeKill() : undefined);
+        return millrace.killAndKeepDown(part);
+      },
     },
     meter,
     decisions,
@@ -144,7 +159,7 @@ async function startMillraceOn(
 }
 
 async function startPlanes(
-  { folder, speed, screen, signal }: StageOptions,
+  { folder, speed, screen, signal, hasBucket = false }: StageOptions,
   stack: AsyncDisposableStack,
 ) {
   const onProgress = ({ activity, elapsedMs }: ProgressUpdate) =>
@@ -160,6 +175,9 @@ async function startPlanes(
   const topologyEtcd = stack.use(
     await startEtcd({ dataDir: join(folder, 'topology'), onProgress }),
   );
+  const bucket = hasBucket
+    ? stack.use(await startBucketServer({ dataDir: join(folder, 'bucket'), region, onProgress }))
+    : undefined;
   screen.progress('starting the stand-in data plane', 0);
   const dataPlane = await startDataPlane({
     server: controlPlane.server,
@@ -171,41 +189,38 @@ async function startPlanes(
     cells,
   });
   stack.defer(() => dataPlane.stop());
-  return { controlPlane, topologyEtcd, dataPlane };
+  return { controlPlane, topologyEtcd, dataPlane, bucket };
 }
 
 /** The show looks at etcd and the admin service itself: it checks Millrace, so it does not ask Millrace. */
 function eyesOn(
   etcdEndpoint: string,
-  adminUrl: string,
+  dataPlane: DataPlane,
   stack: AsyncDisposableStack,
-): Pick<Stage, 'poolers' | 'poolerStatus'> {
+): Pick<Stage, 'poolers' | 'databaseRecord' | 'poolerStatus' | 'backupJobs' | 'backups'> {
   const topology = connectTopology(
     { endpoints: [etcdEndpoint], globalRoot: '/multigres/global' },
     { namespace },
   );
   stack.defer(() => topology.close());
-  const admin = connectAdmin({ url: adminUrl }, { namespace });
+  const admin = connectAdmin({ url: dataPlane.adminUrl }, { namespace });
   return {
-    async poolers() {
-      const read = await topology.poolers(shardKey, cells);
-      if (read.kind !== 'present') {
-        throw new Error(
-          `the topology cannot be read: ${read.kind === 'unknown' ? read.why : 'absent'}`,
-        );
-      }
-      return read.value.poolers;
-    },
-    async poolerStatus({ id }) {
-      const read = await admin.poolerStatus(id);
-      if (read.kind !== 'present') {
-        throw new Error(
-          `pooler ${id.name} does not answer: ${read.kind === 'unknown' ? read.why : 'absent'}`,
-        );
-      }
-      return read.value;
-    },
+    poolers: async () => valueOf('the topology', await topology.poolers(shardKey, cells)).poolers,
+    databaseRecord: async () =>
+      valueOf('the record of the database', await topology.database(shardKey.database)),
+    poolerStatus: async ({ id }) => valueOf(`pooler ${id.name}`, await admin.poolerStatus(id)),
+    backupJobs: async () => (await dataPlane.faults.state()).backupJobs,
+    backups: async () => valueOf('the list of backups', await admin.backups(shardKey)),
   };
+}
+
+function valueOf<T>(what: string, read: Read<T>): T {
+  if (read.kind !== 'present') {
+    throw new Error(
+      `${what} cannot be read: ${read.kind === 'unknown' ? read.why : 'it is not there'}`,
+    );
+  }
+  return read.value;
 }
 
 async function clusterIdOf(connection: KubeConnection): Promise<string> {

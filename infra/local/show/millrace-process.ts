@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import * as z from 'zod';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
+import { readEnvironment } from '#infra/cli/settings.ts';
 import { freeze } from './freeze.ts';
 
 const command = fileURLToPath(new URL('../../cli/millrace.mjs', import.meta.url));
@@ -30,25 +31,81 @@ export interface MillraceProcess {
   pidOf(part: Part): number;
   /** kill -9; resolves when `dev` has said that the part runs again. */
   killAndAwaitRestart(part: Part): Promise<void>;
+  /**
+   * kill -9, and `dev`, which would have the part running again within a second, is held (SIGSTOP). Disposing of the answer
+   * lets it go on, and resolves when it has said that the part runs again; so does {@link stop}.
+   */
+  killAndKeepDown(part: Part): Promise<AsyncDisposable>;
   /** SIGSTOP: the part hangs, and nobody restarts it. Disposing of the answer lets it go on; so does {@link stop}. */
   freeze(part: Part): Promise<AsyncDisposable>;
   stop(): Promise<void>;
+  /** kill -9 of `dev` itself, which takes its parts with it; resolves when it is gone. */
+  kill(): Promise<void>;
 }
 
 export interface MillraceOptions {
   readonly kubeconfig: string;
   readonly namespace: string;
   readonly dataDir: string;
+  /** How often the sweep looks for what is overdue; as `dev` has it when not given. */
+  readonly sweepSeconds?: number;
   readonly onDecision: (decision: DecisionLine) => void;
   /** A line of its stderr: progress, warnings, deaths of its children. */
   readonly onRemark: (line: string) => void;
 }
 
+/** `dev` as its lines tell of it. */
+interface Dev {
+  readonly child: ChildProcess;
+  readonly announced: z.infer<typeof readyLine>;
+  readonly pidOf: (part: Part) => number;
+  /** Resolves when `dev` says that it has started the part again. */
+  readonly restartOf: (part: Part) => Promise<void>;
+}
+
 /** Starts `millrace dev --install` and resolves when it is ready. */
 export async function startMillrace(options: MillraceOptions): Promise<MillraceProcess> {
+  const { child, announced, pidOf, restartOf } = await launchDev(options);
+  const frozen = new AsyncDisposableStack();
+  return {
+    relayUrl: announced.relay,
+    queueUrl: announced.queue,
+    pidOf,
+    async killAndAwaitRestart(part) {
+      const again = restartOf(part);
+      process.kill(pidOf(part), 'SIGKILL');
+      await again;
+    },
+    async killAndKeepDown(part) {
+      const again = restartOf(part);
+      const held = frozen.use(await freeze(pidOfChild(child)));
+      process.kill(pidOf(part), 'SIGKILL');
+      return {
+        async [Symbol.asyncDispose]() {
+          await held[Symbol.asyncDispose]();
+          await again;
+        },
+      };
+    },
+    freeze: async (part) => frozen.use(await freeze(pidOf(part))),
+    async stop() {
+      // A part that hangs would hold up the others, which finish what they have begun.
+      await frozen.disposeAsync();
+      await end(child, 'SIGTERM');
+    },
+    kill: () => end(child, 'SIGKILL'),
+  };
+}
+
+async function launchDev(options: MillraceOptions): Promise<Dev> {
+  const { sweepSeconds } = options;
   const child = spawn(process.execPath, [command, ...wordsOf(options)], {
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
+    env: {
+      ...readEnvironment(),
+      ...(sweepSeconds === undefined ? {} : { MILLRACE_SWEEP_SECONDS: String(sweepSeconds) }),
+    },
   });
   const errors: string[] = [];
   createInterface({ input: child.stderr }).on('line', (line) => {
@@ -77,20 +134,18 @@ export async function startMillrace(options: MillraceOptions): Promise<MillraceP
   });
   const announced = await ready;
   partNames.forEach((part) => pids.set(part, announced.pids[part]));
-  const frozen = new AsyncDisposableStack();
-  const pidOf = (part: Part): number => {
-    const pid = pids.get(part);
-    if (pid === undefined) {
-      throw new Error(`the ${part} has no process`);
-    }
-    return pid;
-  };
   return {
-    relayUrl: announced.relay,
-    queueUrl: announced.queue,
-    pidOf,
-    async killAndAwaitRestart(part) {
-      const again = new Promise<void>((resolve) => {
+    child,
+    announced,
+    pidOf(part) {
+      const pid = pids.get(part);
+      if (pid === undefined) {
+        throw new Error(`the ${part} has no process`);
+      }
+      return pid;
+    },
+    restartOf: (part) =>
+      new Promise((resolve) => {
         const listener = (restarted: Part) => {
           if (restarted === part) {
             restarts.delete(listener);
@@ -98,17 +153,15 @@ export async function startMillrace(options: MillraceOptions): Promise<MillraceP
           }
         };
         restarts.add(listener);
-      });
-      process.kill(pidOf(part), 'SIGKILL');
-      await again;
-    },
-    freeze: async (part) => frozen.use(await freeze(pidOf(part))),
-    async stop() {
-      // A part that hangs would hold up the others, which finish what they have begun.
-      await frozen.disposeAsync();
-      await stop(child);
-    },
+      }),
   };
+}
+
+function pidOfChild({ pid }: ChildProcess): number {
+  if (pid === undefined) {
+    throw new Error('millrace dev has no process');
+  }
+  return pid;
 }
 
 function wordsOf({ kubeconfig, namespace, dataDir }: MillraceOptions): readonly string[] {
@@ -121,11 +174,11 @@ function wordsOf({ kubeconfig, namespace, dataDir }: MillraceOptions): readonly 
   return ['dev', '--json', '--install', ...Object.entries(settings).flat()];
 }
 
-async function stop(child: ChildProcess): Promise<void> {
+async function end(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) {
     return;
   }
   const exited = once(child, 'exit');
-  child.kill('SIGTERM');
+  child.kill(signal);
   await exited;
 }

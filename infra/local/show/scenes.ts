@@ -18,8 +18,10 @@ import {
   setReplicas,
   untilSteady,
 } from './acts.ts';
+import { backups } from './backups.ts';
 import { badHints } from './bad-hints.ts';
 import { queueDown } from './queue-down.ts';
+import { repository } from './repository.ts';
 import type { Scene, Stage } from './stage.ts';
 
 /** Every scene, in the order in which they are played. */
@@ -52,6 +54,17 @@ export const scenes: readonly Scene[] = [
     name: 'bad-hints',
     title: 'repeated, old, forged and broken messages in every queue',
     play: badHints,
+  },
+  {
+    name: 'backups',
+    title: 'a backup every ten seconds, with the relay dead over two, and suspended over two',
+    play: backups,
+  },
+  {
+    name: 'repository',
+    title: 'where backups go is set, refused where something is amiss, and moved once confirmed',
+    needsBucket: true,
+    play: repository,
   },
 ];
 

@@ -24,11 +24,15 @@ export interface SceneResult {
   readonly why?: string;
 }
 
+/** What each column of a table is called, and what it says in this row. Every row has the same columns. */
+export type Row = Readonly<Record<string, string>>;
+
 /** Where the show is shown. */
 export interface Screen {
   progress(text: string, seconds: number): void;
   scene(name: string, title: string): void;
   say(text: string): void;
+  table(rows: readonly Row[]): void;
   decision(decision: DecisionLine): void;
   members(members: readonly MemberLine[]): void;
   result(result: SceneResult): void;
@@ -111,6 +115,7 @@ export function jsonScreen(stream: NodeJS.WriteStream): Screen {
     progress: progressLines((activity) => print({ progress: activity })),
     scene: (name, title) => print({ scene: name, title }),
     say: (text) => print({ say: text }),
+    table: (rows) => print({ table: rows }),
     decision: (decision) => print(decision),
     members: () => undefined,
     result: (result) => print({ result }),
@@ -144,6 +149,7 @@ function printing(
   return {
     scene: (name: string, title: string) => print(`\n${paint('bold', `▶ ${name}`)}  ${title}`, 2),
     say: (text: string) => print(`  ${paint('magenta', '▸')} ${text}`, 4),
+    table: (rows: readonly Row[]) => tableLines(rows, paint).forEach((line) => print(line, 4)),
     decision: ({ at, step, target, outcome, reason, message }: DecisionLine) => {
       const time = paint('dim', at.slice(11, 19));
       const shownOutcome = paint(outcomeStyles[outcome], outcome.padEnd(7));
@@ -200,6 +206,23 @@ function memberText(
   const dot = isReady ? paint('green', '●') : paint('yellow', '○');
   const shownRole = role === 'primary' ? paint('bold', role.padEnd(8)) : role.padEnd(8);
   return `  ${dot} ${pod.padEnd(nameWidth)} ${shownRole} ${phase.padEnd(12)} ${drain === '' ? '' : paint('yellow', drain)}`;
+}
+
+/** The columns as wide as what is in them, below their names. */
+function tableLines(
+  rows: readonly Row[],
+  paint: (style: Style, text: string) => string,
+): readonly string[] {
+  const columns = Object.keys(rows[0] ?? {});
+  const widths = columns.map((column) =>
+    Math.max(column.length, ...rows.map((row) => (row[column] ?? '').length)),
+  );
+  const line = (cells: readonly string[]) =>
+    `    ${cells.map((cell, place) => cell.padEnd(widths[place] ?? 0)).join('  ')}`.trimEnd();
+  return [
+    paint('dim', line(columns)),
+    ...rows.map((row) => line(columns.map((column) => row[column] ?? ''))),
+  ];
 }
 
 function summaryText(

@@ -58,8 +58,11 @@ async function playOnStage(
   screen: Screen,
   signal: AbortSignal,
 ): Promise<readonly SceneResult[]> {
-  await using built = await buildStage({ folder, speed: options.speed, screen, signal });
-  return await playAll(chosen(options), built.stage, built.meter, screen, signal);
+  const toPlay = chosen(options);
+  const hasBucket = toPlay.some(({ needsBucket }) => needsBucket === true);
+  const { speed } = options;
+  await using built = await buildStage({ folder, speed, screen, signal, hasBucket });
+  return await playAll(toPlay, built.stage, built.meter, screen, signal);
 }
 
 function parse(args: readonly string[]): Options | 0 | 2 {
@@ -155,7 +158,13 @@ async function play(
     (error: unknown) => describeError(error),
   );
   const seconds = Math.round((performance.now() - startedAtMs) / 100) / 10;
-  const after = await meter.read();
+  // Of a scene that was cut off, the relay may not be there to be asked.
+  const after = await meter.read().catch((error: unknown) => {
+    if (why === undefined) {
+      throw error;
+    }
+    return before;
+  });
   return {
     name: scene.name,
     ok: why === undefined,

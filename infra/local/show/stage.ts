@@ -1,11 +1,14 @@
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
 import type { AuditedRequest } from '#infra/local/control-plane/audit-log.ts';
+import type { BucketServer } from '#infra/local/bucket/start.ts';
+import type { BackupJobView } from '#infra/local/data-plane/core.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
-import type { PoolerStatus } from '#shared/admin/admin.ts';
-import type { PoolerRecord } from '#shared/topology/topology.ts';
+import type { Backup, PoolerStatus } from '#shared/admin/admin.ts';
+import type { DatabaseRecord, PoolerRecord } from '#shared/topology/topology.ts';
 import type { Changes } from './changes.ts';
 import type { MillraceProcess } from './millrace-process.ts';
 import type { RelayReading } from './relay-metrics.ts';
+import type { Row } from './screen.ts';
 import type { StepQueues } from './step-queues.ts';
 import type { World } from './world.ts';
 
@@ -27,19 +30,31 @@ export interface Stage {
   readonly adminUrl: string;
   /** The shard's pooler records, read from etcd now. */
   poolers(): Promise<readonly PoolerRecord[]>;
+  /** What etcd holds of the database, read now. */
+  databaseRecord(): Promise<DatabaseRecord>;
   /** What a pooler says of itself, asked now. */
   poolerStatus(pooler: PoolerRecord): Promise<PoolerStatus>;
+  /** Every backup that the data plane was asked for, whoever asked and whatever became of it, by its own count. */
+  backupJobs(): Promise<readonly BackupJobView[]>;
+  /** The backups that the repository lists, asked now. */
+  backups(): Promise<readonly Backup[]>;
+  /** An S3 server, where a scene that is played needs one. */
+  readonly bucket: BucketServer | undefined;
   /** What the relay says of its own sending, asked now. */
   relay(): Promise<RelayReading>;
   /** Every request of Millrace that the API server has answered so far. */
   requests(): Promise<readonly AuditedRequest[]>;
   /** Says in plain words what the scene does. */
   say(text: string): void;
+  /** Shows what was found, row by row. */
+  table(rows: readonly Row[]): void;
 }
 
 /** One scene: what it does, and what must be true afterwards. Throws when it is not. */
 export interface Scene {
   readonly name: string;
   readonly title: string;
+  /** An S3 server runs beside the stage. */
+  readonly needsBucket?: true;
   play(stage: Stage): Promise<void>;
 }

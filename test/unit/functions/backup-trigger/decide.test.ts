@@ -641,8 +641,8 @@ describe('a run', () => {
   });
 
   test('that nothing shows is unknown only two minutes later', () => {
-    const first = asked.decide(10);
-    expect(recordAfter(first)?.data.run).toMatchObject({ lost: text(10) });
+    const first = asked.decide(20);
+    expect(recordAfter(first)?.data.run).toMatchObject({ lost: text(20) });
 
     const lost = aShardWith().running(aRun({ lost: text(10) }), 'asked');
     expect(lost.decide(129).reason).toBe('BackupOutcomeAwaited');
@@ -650,6 +650,13 @@ describe('a run', () => {
       reason: 'BackupOutcomeUnknown',
       counts: [{ labels: { result: 'unknown' } }],
     });
+  });
+
+  test('is not written about while its answer may still be on its way into the record', () => {
+    const decision = asked.decide(19);
+
+    expect(decision.reason).toBe('BackupOutcomeAwaited');
+    expect(kindsOf(decision)).not.toContain('advance');
   });
 
   test('a moment of loss by a wrong clock shortens nothing', () => {

@@ -588,6 +588,19 @@ describe('a job', () => {
     expect(statusOf(askJob(cluster, 'other'))).toBe(404);
   });
 
+  test('is counted by the data plane whatever becomes of it, with the instant it was asked for', () => {
+    const cluster = aShard();
+    const askedAt = new Date(cluster.state.nowMs).toISOString();
+
+    const jobs = [post(cluster), post(cluster, 'no-such-type')];
+    cluster.runFor(20_000);
+
+    expect(cluster.view.backupJobs).toEqual([
+      { job: jobs[0], type: 'full', status: 'completed', askedAt },
+      { job: jobs[1], type: 'no-such-type', status: 'failed', askedAt },
+    ]);
+  });
+
   test('is remembered for a day after its end', () => {
     const cluster = aRecordedCluster('zone1');
     cluster.tell({ kind: 'resumed', config: { ...cluster.state.config, speed: 100 } });

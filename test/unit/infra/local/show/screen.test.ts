@@ -42,6 +42,21 @@ describe('the screen for a pipe', () => {
     ]);
   });
 
+  test('shows a table in columns that are as wide as what is in them', () => {
+    const { stream, lines } = aStream();
+
+    lineScreen(stream, 'shd/demo/orders').table([
+      { slot: '10:20:30', ended: 'succeeded', started: '0.1 s late' },
+      { slot: '10:20:40', ended: 'skipped (Superseded)', started: '' },
+    ]);
+
+    expect(lines()).toEqual([
+      '    slot      ended                 started',
+      '    10:20:30  succeeded             0.1 s late',
+      '    10:20:40  skipped (Superseded)',
+    ]);
+  });
+
   test('says which scenes held in columns', () => {
     const { stream, lines } = aStream();
 
@@ -60,6 +75,14 @@ describe('the screen for a pipe', () => {
 });
 
 describe('the screen for programs', () => {
+  test('gives a table as it is', () => {
+    const { stream, lines } = aStream();
+
+    jsonScreen(stream).table([{ slot: '10:20:30', ended: 'succeeded' }]);
+
+    expect(lines()).toEqual(['{"table":[{"slot":"10:20:30","ended":"succeeded"}]}']);
+  });
+
   test('ends with the summary, without the reasons', () => {
     const { stream, lines } = aStream();
 
