@@ -39,28 +39,29 @@ interface Slot {
  */
 export async function backups(stage: Stage): Promise<void> {
   const before = (await stage.backupJobs()).length;
+  using told = followEndings(stage);
   stage.say(
     `spec.backup.schedules gets {name: ${schedule}, every: ${slotMs / 1000}s, type: incremental}`,
   );
   await setSchedule(stage, { suspend: false });
   const first = await nextSlot(stage);
   stage.say(`kubectl get shd shows the next backup: ${timeOf(first)}`);
-  await stage.world.until('the first slot has ended', patienceSeconds, () => isOver(stage, first));
+  await stage.world.until('the first slot has ended', patienceSeconds, () => told.has(first));
 
-  const dead = await spendOutage(stage, first);
-  await untilNothingDue(stage, first);
+  const dead = await spendOutage(stage, told, first);
+  await untilNothingDue(stage, told, first);
   const suspended = await spendSuspension(stage);
   const last = await nextSlot(stage);
   stage.say(`in force again: kubectl get shd shows the next backup: ${timeOf(last)}`);
-  await stage.world.until('the next slot has ended', patienceSeconds, () => isOver(stage, last));
+  await stage.world.until('the next slot has ended', patienceSeconds, () => told.has(last));
 
-  await check(stage, { first, dead, suspended, last }, before);
+  await check(stage, told, { first, dead, suspended, last }, before);
   await takeAway(stage);
 }
 
 /** Two slots without a relay. Nobody else wakes a step here: the sweep is put off for the show. */
-async function spendOutage(stage: Stage, first: number): Promise<Span> {
-  await untilNothingDue(stage, first);
+async function spendOutage(stage: Stage, told: Endings, first: number): Promise<Span> {
+  await untilNothingDue(stage, told, first);
   await untilIdle(stage);
   let fromMs: number;
   {
@@ -94,10 +95,15 @@ async function spendSuspension(stage: Stage): Promise<Span> {
   return { fromMs, toMs };
 }
 
-async function check(stage: Stage, phases: Phases, jobsBefore: number): Promise<void> {
+async function check(
+  stage: Stage,
+  told: Endings,
+  phases: Phases,
+  jobsBefore: number,
+): Promise<void> {
   const jobs = (await stage.backupJobs()).slice(jobsBefore);
   const listed = new Set((await stage.backups()).map(({ job }) => job));
-  const slots = accountOf(endings(stage), jobs.map(askedAtMs), phases);
+  const slots = accountOf(told, jobs.map(askedAtMs), phases);
   stage.table(
     slots.map(({ slot, endings: how, startsMs: starts }) => ({
       slot: timeOf(slot),
@@ -191,17 +197,46 @@ async function nextSlot(stage: Stage): Promise<number> {
 }
 
 /** Every slot that is due by now has ended. */
-async function untilNothingDue(stage: Stage, first: number): Promise<void> {
+async function untilNothingDue(stage: Stage, told: Endings, first: number): Promise<void> {
   await stage.world.until('every slot that was due has ended', patienceSeconds, () =>
-    slotsBetween(first, Date.now()).every((slot) => isOver(stage, slot)),
+    slotsBetween(first, Date.now()).every((slot) => told.has(slot)),
   );
 }
 
-function isOver(stage: Stage, slot: number): boolean {
-  return endings(stage).some((ending) => Date.parse(ending.slot) === slot);
+/** How slots have ended so far: every different end that Events and status have told of each. */
+interface Endings extends Disposable {
+  has(slot: number): boolean;
+  of(slot: number): readonly string[];
 }
 
-function endings(stage: Stage): readonly Ending[] {
+/**
+ * Events tell of every slot, but a step does not say it again where a write beside it was in the way; the status tells
+ * only of the last one, so each of its versions is looked at.
+ */
+function followEndings(stage: Stage): Endings {
+  const told = new Map<number, Set<string>>();
+  const learn = ({ slot, how }: Ending): void => {
+    const atMs = Date.parse(slot);
+    told.set(atMs, (told.get(atMs) ?? new Set()).add(how));
+  };
+  const look = (): void => {
+    endingsInEvents(stage).forEach(learn);
+    const { lastSlot, lastResult, lastReason } = shardOf(stage).status?.backups?.[0] ?? {};
+    if (lastSlot !== undefined && lastResult !== undefined && lastResult !== 'running') {
+      const how = lastResult === 'skipped' ? `${lastResult} (${lastReason})` : lastResult;
+      learn({ slot: lastSlot, how });
+    }
+  };
+  const unfollow = stage.world.onChange(look);
+  look();
+  return {
+    has: (slot) => told.has(slot),
+    of: (slot) => [...(told.get(slot) ?? [])],
+    [Symbol.dispose]: unfollow,
+  };
+}
+
+function endingsInEvents(stage: Stage): readonly Ending[] {
   const { uid } = shardOf(stage).metadata;
   return stage.world
     .all('Event')
@@ -218,13 +253,13 @@ function askedAtMs({ askedAt }: { readonly askedAt: string }): number {
 }
 
 function accountOf(
-  told: readonly Ending[],
+  told: Endings,
   starts: readonly number[],
   { first, last }: Phases,
 ): readonly Slot[] {
   return slotsBetween(first, last).map((slot) => ({
     slot,
-    endings: told.filter((ending) => Date.parse(ending.slot) === slot).map(({ how }) => how),
+    endings: told.of(slot),
     startsMs: starts.filter((startMs) => startMs >= slot && startMs < slot + slotMs),
   }));
 }
