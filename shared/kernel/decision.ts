@@ -22,7 +22,7 @@ interface Conclusion<Outcome extends string> {
   readonly outcome: Outcome;
   readonly reason: Reason;
   readonly message: string;
-  /** What is to be counted once the effects are written. */
+  /** What is to be counted once the record that accounts for it is written. */
   readonly counts?: readonly Count[];
   /** What stands at this look. */
   readonly gauges?: readonly Gauge[];

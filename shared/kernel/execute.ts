@@ -103,9 +103,21 @@ export async function execute(
     if (result.kind === 'lostRace') {
       return { kind: 'lostRace', why: result.why, effects: done };
     }
+    if (effect.kind === 'advance' && !done.includes('advance')) {
+      tellCounts(decision, invocation.logger);
+    }
     done.push(effect.kind);
   }
   return { kind: 'done', effects: done };
+}
+
+/**
+ * The record that accounts for them is written: nobody will count them again, whatever becomes of the effects behind it.
+ */
+function tellCounts({ counts = [] }: Decision, logger: Logger): void {
+  for (const { metric, labels, count } of counts) {
+    logger.info({ metric, ...labels, count }, 'counted');
+  }
 }
 
 /** Says on the target that a look ended for good: nobody will try again until something changes. */

@@ -253,9 +253,6 @@ async function lookOnce<T extends TargetKind, Snapshot>(
     return false;
   }
   logger.info({ outcome, reason, message, effects: execution.effects }, 'decision');
-  for (const { metric, labels, count } of decision.counts ?? []) {
-    logger.info({ metric, ...labels, count }, 'counted');
-  }
   for (const { metric, labels, value } of decision.gauges ?? []) {
     logger.info({ metric, ...labels, value }, 'measured');
   }

@@ -239,6 +239,29 @@ describe('the status', () => {
     expect(execution).toEqual({ kind: 'lostRace', why: 'newer', effects: ['advance'] });
     expect(calls.map(([name]) => name)).toEqual(['swapAnnotation', 'applyStatus']);
   });
+
+  test.each([
+    ['what is behind it loses', { applyStatus: { kind: 'lostRace', why: 'newer' } }, 1],
+    ['it loses itself', { swapAnnotation: { kind: 'lostRace', why: 'moved' } }, 0],
+  ] as const)('counts are told with the record: where %s', async (_, answers, told) => {
+    const lines: string[] = [];
+    const logger = createLogger('trace', {}, { write: (line: string) => lines.push(line) });
+    const { writers } = aWriter(answers);
+    const next = aRecord();
+
+    await execute(
+      step,
+      aTarget(null),
+      {
+        ...acting('MemberChosen', 'm', [advance(next, null), applyStatus]),
+        counts: [{ metric: 'runs_total', labels: {}, count: 1 }],
+      },
+      writers,
+      anInvocation({ logger }),
+    );
+
+    expect(lines.filter((line) => line.includes('"counted"'))).toHaveLength(told);
+  });
 });
 
 describe('an object', () => {

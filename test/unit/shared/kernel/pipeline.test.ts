@@ -255,7 +255,7 @@ describe('the pipeline', () => {
     expect(always.seen.visibility).toEqual([['receipt-a', 1]]);
   });
 
-  test('tells what is counted and measured once the writes are done, a lost race nothing', async () => {
+  test('tells what is counted once the record is written, and what is measured once all is; a lost race nothing', async () => {
     const told = {
       counts: [{ metric: 'runs_total', labels: { result: 'failed' }, count: 2 }],
       gauges: [{ metric: 'age_seconds', labels: { of: 'any' }, value: 7 }],
