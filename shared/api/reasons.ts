@@ -102,6 +102,7 @@ export const reasons = [
   'BackupOverdue',
   'BackupOutcomeUnknown',
   'BackupToRepeat',
+  'JobReleased',
   'OnSchedule',
   'BackupsMissed',
   'ScheduleInvalid',

@@ -36,6 +36,7 @@ test('the rows stand in this order', () => {
     'pausedByUser',
     'recordUnreadable',
     'foreignRecord',
+    'releaseJob',
     'nothingScheduled',
     'pausedByDatabase',
   ]);
@@ -62,6 +63,7 @@ test('the rows stand in this order', () => {
     'leaseStillHeld',
     'outcomeNotTold',
     'answerAwaited',
+    'backupNotListed',
     'outcomeUnknown',
   ]);
 });

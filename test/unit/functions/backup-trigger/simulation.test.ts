@@ -14,6 +14,7 @@ const start = Date.parse('2026-03-28T20:00:07Z') as Instant;
 
 const common = {
   timeZone: 'Europe/London',
+  engine: 'admin',
   suspend: false,
   catchUp: 'latest',
   startingDeadline: '30m',
@@ -39,12 +40,22 @@ const seldom: BackupSchedule = {
   onUnknown: 'report',
 };
 
+const own: BackupSchedule = {
+  ...common,
+  name: 'own',
+  every: '2m',
+  type: 'incremental',
+  engine: 'job',
+  startingDeadline: '5m',
+  jitter: '0s',
+};
+
 test.each(Array.from({ length: 4 }, (_, seed) => seed))(
   'of hundreds of slots under faults each ends once, and none starts twice or beside another, seed %i (B1, B2, B3, B8)',
   async (seed) => {
     const random = seeded(seed);
     const plane = new SimulatedPlane(random);
-    const shard = new SimulatedShard(start, [often, hourly, seldom], plane);
+    const shard = new SimulatedShard(start, [often, hourly, seldom, own], plane);
     await shard.look();
 
     await strike(shard, random, 60 * 8);
@@ -55,7 +66,9 @@ test.each(Array.from({ length: 4 }, (_, seed) => seed))(
     for (const schedule of shard.shard.spec.backup?.schedules ?? []) {
       expect(endedSlots(shard, schedule.name), schedule.name).toBe(dueSlots(shard, schedule));
     }
-    expect(shard.begun.get('often')).toBeGreaterThan(50);
+    expect(shard.kube.all('Job')).toEqual([]);
+    expect(shard.begun.get('often')).toBeGreaterThan(20);
+    expect(shard.begun.get('own')).toBeGreaterThan(20);
     expect(shard.begun.get('hourly')).toBeGreaterThan(1);
     expect(shard.results.get('succeeded')).toBeGreaterThan(20);
     expect(shard.results.get('unknown')).toBeGreaterThan(0);
@@ -69,7 +82,7 @@ async function strike(shard: SimulatedShard, random: Dice, minutes: number): Pro
   const end = plusSeconds(shard.now, minutes * 60);
   let hasWritten = false;
   while (shard.now < end) {
-    pass(shard, pauseSeconds(shard, random, hasWritten));
+    shard.pass(pauseSeconds(shard, random, hasWritten));
     disturb(shard, random);
     if (random() < 0.05) {
       hasWritten = await overlap(shard, random);
@@ -96,11 +109,6 @@ function pauseSeconds(shard: SimulatedShard, random: Dice, hasWritten: boolean):
   return random() < 0.1 ? random() * 10 : Math.max(1, seconds);
 }
 
-function pass(shard: SimulatedShard, seconds: number): void {
-  shard.now = plusSeconds(shard.now, seconds);
-  shard.plane.pass(shard.now);
-}
-
 function disturb(shard: SimulatedShard, random: Dice): void {
   const roll = random();
   const drain = recordAnnotation('drain-step');
@@ -119,6 +127,8 @@ function disturb(shard: SimulatedShard, random: Dice): void {
     shard.edit((it) => (it.name === name ? { ...it, suspend: !it.suspend } : it));
   } else if (roll < 0.13) {
     suspendUnseen(shard, random);
+  } else if (roll < 0.15) {
+    shard.removeJob();
   }
 }
 
@@ -126,7 +136,7 @@ function disturb(shard: SimulatedShard, random: Dice): void {
 function suspendUnseen(shard: SimulatedShard, random: Dice): void {
   const name = pick(shard, random);
   shard.edit((it) => (it.name === name ? { ...it, suspend: true } : it));
-  pass(shard, random() * 600);
+  shard.pass(random() * 600);
   shard.edit((it) => (it.name === name ? { ...it, suspend: false } : it));
 }
 
@@ -147,7 +157,10 @@ function strikeOf(random: Dice): Strike {
   if (roll < 0.09) {
     return { kind: random() < 0.5 ? 'lostReply' : 'lostRequest' };
   }
-  return roll < 0.1
+  if (roll < 0.1) {
+    return { kind: 'jobRefused' };
+  }
+  return roll < 0.11
     ? { kind: 'wrongClock', seconds: random() < 0.5 ? 3600 : -3600 }
     : { kind: 'none' };
 }
@@ -157,7 +170,7 @@ async function overlap(shard: SimulatedShard, random: Dice): Promise<boolean> {
   const first = await shard.prepare(strikeOf(random));
   const second = await shard.prepare();
   const wrote = await first();
-  pass(shard, random() * 20);
+  shard.pass(random() * 20);
   return (await second()) || wrote;
 }
 
@@ -173,10 +186,11 @@ async function settle(shard: SimulatedShard): Promise<void> {
   const until = plusSeconds(shard.now, 2 * durationSeconds('1h'));
   const isOpen = () =>
     shard.record?.state !== 'idle' ||
+    shard.record.data.leftJob !== undefined ||
     Object.values(shard.record.data.schedules).some(({ again }) => again !== undefined);
   while (isOpen() || shard.now < until) {
     const wrote = await shard.look();
-    pass(shard, wrote ? 1 : 5);
+    shard.pass(wrote ? 1 : 5);
   }
 }
 
