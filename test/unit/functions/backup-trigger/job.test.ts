@@ -256,13 +256,14 @@ describe('a run with engine job', () => {
   });
 
   test('is not judged while its Job cannot be read, not even where its answer was lost', () => {
-    const decision = aShardWith(byJob)
+    const unread = aShardWith(byJob)
       .running(jobRun({ lost: text(1) }), 'asked')
-      .job(noAnswer)
-      .decide(50);
+      .job(noAnswer);
+    const decision = unread.decide(50);
 
     expect(decision.reason).toBe('BackupOutcomeAwaited');
     expect(kindsOf(decision)).not.toContain('advance');
+    expect(unread.decide(600).reason).toBe('BackupOutcomeAwaited');
   });
 
   test.each([
