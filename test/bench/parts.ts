@@ -1,3 +1,4 @@
+import { backups } from './backups.ts';
 import { drains } from './drains.ts';
 import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
@@ -17,4 +18,4 @@ const relay: Part = {
 };
 
 /** Everything that is measured, in the order in which it runs: what needs a quiet machine least comes first. */
-export const parts: readonly Part[] = [handlerStart, relay, stepLatency, drains, wakes];
+export const parts: readonly Part[] = [handlerStart, relay, stepLatency, drains, wakes, backups];

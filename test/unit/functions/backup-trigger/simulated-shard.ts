@@ -4,7 +4,7 @@ import { recordAnnotation } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { decide } from '#functions/backup-trigger/decide.ts';
 import { observe } from '#functions/backup-trigger/observe.ts';
-import { type BackupRecord, readBackupRecord } from '#functions/backup-trigger/record.ts';
+import { type BackupRecord, type Run, readBackupRecord } from '#functions/backup-trigger/record.ts';
 import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { type Invocation, type Writers, execute } from '#shared/kernel/execute.ts';
 import {
@@ -179,6 +179,7 @@ export class SimulatedShard {
             add(this.passedOver, labels['schedule'] ?? '', count);
           } else {
             add(this.results, labels['result'] ?? '', count);
+            this.#noteEnd(target, labels['result'] ?? '');
           }
         }
         this.#noteIntent(before);
@@ -197,6 +198,23 @@ export class SimulatedShard {
     }
     this.kube.change('Shard', 'orders', (shard) => ({ ...shard, status }));
     return { kind: 'written', resourceVersion: this.shard.metadata.resourceVersion };
+  }
+
+  /** What is said of a run must be so: that it made a backup, or that it does not run. */
+  #noteEnd(target: KubeObject<'Shard'>, result: string): void {
+    const before = readBackupRecord(target.metadata);
+    const run = before.kind === 'ours' ? before.record.data.run : undefined;
+    if (run === undefined) {
+      return;
+    }
+    const key = keyOf(run);
+    const why = this.record?.data.schedules[run.schedule]?.why;
+    if ((result === 'succeeded' || result === 'adopted') && !this.plane.made.has(key)) {
+      this.violations.push(`${toText(this.now)}: ${key} ${result} and made no backup`);
+    }
+    if (why !== 'RunDeadline' && this.plane.runningKeys.includes(key)) {
+      this.violations.push(`${toText(this.now)}: ${key} ended as ${result} and still runs`);
+    }
   }
 
   #noteIntent(before: string | undefined): void {
@@ -233,8 +251,8 @@ export class SimulatedShard {
         }
         const made = await kube.create(ref, manifest);
         if (made.kind === 'written') {
-          this.#noteStart(clock());
-          this.plane.startJob(ref.name, this.record?.data.run?.type ?? 'full', this.now);
+          const key = this.#noteStart(clock());
+          this.plane.startJob(ref.name, key, this.record?.data.run?.type ?? 'full', this.now);
         }
         if (strike.kind === 'lostReply') {
           throw new RetryableError('WriteOutcomeUnknown', 'no answer');
@@ -261,22 +279,25 @@ export class SimulatedShard {
           if (strike.kind === 'lostRequest') {
             return { kind: 'unknown', why: 'no answer' };
           }
-          this.#noteStart(clock());
-          const result = this.plane.start(type, this.now);
+          const key = this.#noteStart(clock());
+          const result = this.plane.start(key, type, this.now);
           return strike.kind === 'lostReply' ? { kind: 'unknown', why: 'no answer' } : result;
         }),
       }),
     };
   }
 
-  /** @param sentAt by the clock of the handler that sends */
-  #noteStart(sentAt: Instant): void {
+  /**
+   * @param sentAt by the clock of the handler that sends
+   * @returns what is started
+   */
+  #noteStart(sentAt: Instant): string {
     const run = this.record?.data.run;
     if (run === undefined) {
       this.violations.push(`${toText(this.now)}: started without an intent`);
-      return;
+      return '';
     }
-    const key = `${run.schedule}/${run.slot}/${run.attempt}`;
+    const key = keyOf(run);
     if (sentAt >= plusSeconds(parseInstant(run.at) ?? (0 as Instant), sentWithinSeconds)) {
       this.violations.push(`${toText(this.now)}: ${key} was sent too long after its intent`);
     }
@@ -300,10 +321,15 @@ export class SimulatedShard {
     if (schedule?.suspend === true) {
       this.violations.push(`${key} started while its schedule was suspended`);
     }
+    return key;
   }
 }
 
 const jobTemplate = { spec: { containers: [{ name: 'backup', image: 'backup' }] } };
+
+function keyOf({ schedule, slot, attempt }: Run): string {
+  return `${schedule}/${slot}/${attempt}`;
+}
 
 export function add(counts: Map<string, number>, key: string, count: number): void {
   counts.set(key, (counts.get(key) ?? 0) + count);
@@ -324,6 +350,7 @@ export class SimulatedPlane {
   #jobs = new Map<string, BackupJob>();
   #running: {
     readonly job: string;
+    readonly key: string;
     readonly type: Backup['type'];
     from: Instant;
     to: Instant;
@@ -331,10 +358,13 @@ export class SimulatedPlane {
   } | null = null;
   #jobRun: {
     readonly name: string;
+    readonly key: string;
     readonly type: Backup['type'];
     from: Instant;
     to: Instant;
   } | null = null;
+  /** Whose backups were complete once. */
+  readonly made = new Set<string>();
   #foreignUntil = 0 as Instant;
   #count = 0;
   /** How likely a read has no answer, and a backup fails. */
@@ -371,12 +401,13 @@ export class SimulatedPlane {
     return this.#running !== null || now < this.#foreignUntil;
   }
 
-  start(type: Backup['type'], now: Instant) {
+  start(key: string, type: Backup['type'], now: Instant) {
     this.#count += 1;
     const job = `job-${this.#count}`;
-    const seconds = 5 + Math.floor(this.#random() ** 3 * 400);
+    const seconds = 5 + Math.floor(this.#random() ** 6 * 400);
     this.#running = {
       job,
+      key,
       type,
       from: now,
       to: plusSeconds(now, seconds),
@@ -386,14 +417,19 @@ export class SimulatedPlane {
     return { kind: 'started' as const, job };
   }
 
+  /** What runs now, whoever has forgotten it. */
+  get runningKeys(): readonly string[] {
+    return [this.#running, this.#jobRun].flatMap((run) => run?.key ?? []);
+  }
+
   get runningJob(): string | null {
     return this.#jobRun?.name ?? null;
   }
 
   /** The container of a Job backs up by its own means, without the lease. */
-  startJob(name: string, type: Backup['type'], now: Instant): void {
-    const seconds = 5 + Math.floor(this.#random() ** 3 * 400);
-    this.#jobRun = { name, type, from: now, to: plusSeconds(now, seconds) };
+  startJob(name: string, key: string, type: Backup['type'], now: Instant): void {
+    const seconds = 5 + Math.floor(this.#random() ** 6 * 400);
+    this.#jobRun = { name, key, type, from: now, to: plusSeconds(now, seconds) };
   }
 
   /** Its Job was removed, and its pod with it. */
@@ -430,7 +466,9 @@ export class SimulatedPlane {
     }
     // A container may end well and have made nothing.
     if (this.#random() >= this.failing) {
-      this.#list({ id: `of-${job.name}`, type: job.type, job: null }, job);
+      this.made.add(job.key);
+      this.#count += 1;
+      this.#list({ id: `backup-${this.#count}`, type: job.type, job: null }, job);
     }
     return { name: job.name, type: 'Complete' };
   }
@@ -447,6 +485,7 @@ export class SimulatedPlane {
       return;
     }
     this.#jobs.set(run.job, { status: 'completed', backup: id, why: null });
+    this.made.add(run.key);
     this.#list({ id, type: run.type, job: run.job }, run);
   }
 
