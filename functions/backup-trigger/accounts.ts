@@ -1,4 +1,4 @@
-import { backupTypes } from '#shared/api/backup.ts';
+import { type BackupEngine, backupTypes } from '#shared/api/backup.ts';
 import { fnv1a32 } from '#shared/api/names.ts';
 import { type Instant, parseInstant, plusSeconds, toText } from '#shared/kernel/instant.ts';
 import type { BackupData, ScheduleEntry, SlotReason } from './record.ts';
@@ -30,6 +30,7 @@ export interface Due {
   /** When the slot was due, its jitter included; a request comes before every slot. */
   readonly since: Instant;
   readonly type: ScheduleView['type'];
+  readonly engine: BackupEngine;
   readonly attempt: number;
   readonly runDeadlineSeconds: number;
 }
@@ -99,7 +100,7 @@ export function accountsOf(
     specChangedAt: changedAt,
     mayHideSuspension: recorded !== null && shard.generation >= recorded.generation + 2,
   };
-  const found = shard.schedules.map((view) => stateOf(view, shard.uid));
+  const found = shard.schedules.map((view) => stateOf(view, shard));
   const books = found.map(({ state }) =>
     bookOf(state, recorded?.data.schedules[state.view.name], look),
   );
@@ -124,11 +125,11 @@ export function accountsOf(
 
 function stateOf(
   view: ScheduleView,
-  shardUid: string,
+  { uid, jobTemplate }: BackupSnapshot['shard'],
 ): { readonly state: ScheduleState; readonly problem: string | undefined } {
   const { name, jitterSeconds: jitter } = view;
   const timetable = timetableOf(view.timing);
-  const offsetSeconds = jitterSeconds(shardUid, name, jitter);
+  const offsetSeconds = jitterSeconds(uid, name, jitter);
   if (timetable.kind === 'invalid') {
     const state = { view, slots: null, offsetSeconds };
     return { state, problem: `schedule ${name} is not in force: ${timetable.why}` };
@@ -138,6 +139,13 @@ function stateOf(
     return {
       state,
       problem: `schedule ${name} is not in force: its jitter is not shorter than half the time between two of its slots: make it shorter`,
+    };
+  }
+  if (view.engine === 'job' && jobTemplate === null) {
+    const state = { view, slots: null, offsetSeconds };
+    return {
+      state,
+      problem: `schedule ${name} is not in force: there is no jobTemplate to make its Jobs from: give one`,
     };
   }
   return { state: { view, slots: timetable.slots, offsetSeconds }, problem: undefined };
@@ -272,6 +280,7 @@ function dueOf(
     slot: toText(candidate),
     since: plusSeconds(candidate, offsetSeconds),
     type: view.type,
+    engine: view.engine,
     attempt: candidate === repeated ? (entry.again ?? 0) : 0,
     runDeadlineSeconds: view.runDeadlineSeconds,
   };
@@ -352,6 +361,7 @@ function requestDue({ shard, record }: BackupSnapshot): Due[] {
           slot: request.token,
           since: 0 as Instant,
           type: request.type,
+          engine: 'admin',
           attempt: 0,
           runDeadlineSeconds: requestRunDeadlineSeconds,
         },

@@ -1,9 +1,10 @@
 import { acting, blocked, firstHit, settled, waiting } from '#shared/kernel/decision.ts';
-import { answerPlace } from '#shared/kernel/effect.ts';
+import { type Effect, answerPlace } from '#shared/kernel/effect.ts';
 import { type Instant, parseInstant, plusSeconds, toText } from '#shared/kernel/instant.ts';
 import { clearForeign, unreadableText } from '#shared/kernel/own-record.ts';
 import { type Due, accountsOf, requestSchedule, secondsOf } from './accounts.ts';
-import { holdUpOf } from './hold-ups.ts';
+import { hasEnded, holdUpOf } from './hold-ups.ts';
+import { jobRelease, jobToStart } from './job.ts';
 import {
   type BackupCheck,
   type BackupDecision,
@@ -30,6 +31,7 @@ import {
   answerAwaited,
   backupFailed,
   backupListed,
+  backupNotListed,
   jobRuns,
   leaseStillHeld,
   outcomeNotTold,
@@ -66,6 +68,7 @@ export const beforeAnything: readonly EarlyCheck[] = [
   pausedByUser,
   recordUnreadable,
   foreignRecord,
+  releaseJob,
   nothingScheduled,
   pausedByDatabase,
 ];
@@ -85,6 +88,7 @@ export const whileRunning: readonly BackupCheck[] = [
   leaseStillHeld,
   outcomeNotTold,
   answerAwaited,
+  backupNotListed,
   outcomeUnknown,
 ];
 
@@ -120,17 +124,47 @@ function foreignRecord({ shard, record }: BackupSnapshot): BackupDecision | unde
   return clearForeign(shard, record);
 }
 
+/**
+ * The Job of an earlier run has ended, and how is written down: from now on Kubernetes may remove it. Only then it is forgotten,
+ * so no crash leaves one behind for ever. Nothing else of the record moves, its generation least: what it tells of
+ * changes of the spec is for the rows below.
+ */
+function releaseJob(snapshot: BackupSnapshot): BackupDecision | undefined {
+  const record = recordOf(snapshot);
+  const { job } = snapshot;
+  if (record === null || record.data.run !== undefined || record.data.leftJob === undefined) {
+    return undefined;
+  }
+  const { leftJob, ...data } = record.data;
+  const forget = advanceTo(snapshot, { ...record, data });
+  if (job.kind === 'absent') {
+    return acting('JobReleased', `the Job ${leftJob} is gone`, forget);
+  }
+  if (job.kind === 'unknown' || job.value.object === undefined || !hasEnded(job.value)) {
+    return undefined;
+  }
+  const { object } = job.value;
+  return acting('JobReleased', `the Job ${leftJob} has ended and may be removed`, [
+    ...(object.isReleased ? [] : [jobRelease(object)]),
+    ...forget,
+  ]);
+}
+
 /** The converged state of a shard without schedules. An earlier run that may go on is remembered. */
 function nothingScheduled(snapshot: BackupSnapshot, now: Instant): BackupDecision | undefined {
   const { shard } = snapshot;
-  const { run, left } = dataOf(snapshot);
+  const { run, left, leftJob } = dataOf(snapshot);
   if (shard.schedules.length > 0 || shard.request.kind !== 'none' || run !== undefined) {
     return undefined;
   }
+  const earlier = {
+    ...(left === undefined ? {} : { left }),
+    ...(leftJob === undefined ? {} : { leftJob }),
+  };
   const next =
-    left === undefined
+    left === undefined && leftJob === undefined
       ? null
-      : idleRecord(snapshot, { schedules: {}, left }, 'NothingScheduled', undefined, now);
+      : idleRecord(snapshot, { schedules: {}, ...earlier }, 'NothingScheduled', undefined, now);
   return settled('NothingScheduled', 'no backups are scheduled', [
     ...advanceTo(snapshot, next),
     ...nothingScheduledEffects(snapshot, now),
@@ -215,10 +249,10 @@ function start({ snapshot, accounts }: BackupInput, now: Instant): BackupDecisio
   if (due === undefined) {
     return undefined;
   }
-  const { ref, shard } = databaseOf(snapshot);
+  const database = databaseOf(snapshot);
   const run = runFor(snapshot, due, now);
   // An earlier run was seen to have ended, or something would hold this one up.
-  const { left: _, ...kept } = dataOf(snapshot);
+  const { left: _, leftJob: __, ...kept } = dataOf(snapshot);
   const data = { ...kept, ...begun(snapshot, accounts.entries, due), run };
   const record = runRecord(snapshot, 'asked', data, 'BackupAsked', now);
   const answered = (state: 'running' | 'refused', part: Partial<Run>) => ({
@@ -226,21 +260,28 @@ function start({ snapshot, accounts }: BackupInput, now: Instant): BackupDecisio
     state,
     data: { ...data, run: { ...run, ...part } },
   });
+  const asking = {
+    answered: {
+      started: answered('running', { job: answerPlace }),
+      refused: answered('refused', { refused: answerPlace }),
+    },
+    guard: { recordKey: record.key, sendBy: plusSeconds(now, sendWithinSeconds) },
+  };
+  const send: Effect<'startBackup' | 'startJob'> =
+    due.engine === 'job'
+      ? { kind: 'startJob', ...jobToStart(snapshot.shard, database, run), ...asking }
+      : {
+          kind: 'startBackup',
+          database: database.ref,
+          shard: database.shard,
+          type: due.type,
+          ...asking,
+        };
   return acting(
     'BackupAsked',
     `${nameOf(due)}: its ${due.type} backup is asked for`,
     advanceTo(snapshot, record),
-    {
-      kind: 'startBackup',
-      database: ref,
-      shard,
-      type: due.type,
-      answered: {
-        started: answered('running', { job: answerPlace }),
-        refused: answered('refused', { refused: answerPlace }),
-      },
-      guard: { recordKey: record.key, sendBy: plusSeconds(now, sendWithinSeconds) },
-    },
+    send,
   );
 }
 
@@ -252,6 +293,7 @@ function runFor({ backups }: BackupSnapshot, due: Due, now: Instant): Run {
     slot: due.slot,
     type: due.type,
     attempt: due.attempt,
+    ...(due.engine === 'job' ? { engine: 'job' as const } : {}),
     at: toText(now),
     until: toText(plusSeconds(now, due.runDeadlineSeconds)),
     ...(seen === undefined ? {} : { seen }),

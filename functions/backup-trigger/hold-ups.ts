@@ -1,6 +1,6 @@
 import type { Reason } from '#shared/api/reasons.ts';
 import type { SlotReason } from './record.ts';
-import type { BackupSnapshot } from './snapshot.ts';
+import type { BackupSnapshot, JobView } from './snapshot.ts';
 
 /** Why nothing can be begun. */
 export interface HoldUp {
@@ -117,10 +117,11 @@ function leaseHeld({ lease }: BackupSnapshot): HoldUp | undefined {
 
 /** A run that nobody watches any more may still go on, or wait for its pooler without a lease. */
 function earlierRuns({ record, job }: BackupSnapshot): HoldUp | undefined {
-  if (record.kind !== 'ours' || record.record.data.left === undefined) {
+  const { left: ofDataPlane, leftJob } = record.kind === 'ours' ? record.record.data : {};
+  const left = ofDataPlane ?? leftJob;
+  if (left === undefined) {
     return undefined;
   }
-  const { left } = record.record.data;
   switch (job.kind) {
     case 'absent':
       return undefined;
@@ -131,12 +132,20 @@ function earlierRuns({ record, job }: BackupSnapshot): HoldUp | undefined {
         message: `whether the earlier backup ${left} still runs is unknown: ${job.why}`,
       };
     case 'present':
-      return job.value.status === 'completed' || job.value.status === 'failed'
+      return hasEnded(job.value)
         ? undefined
         : {
             why: 'EarlierRuns',
             reason: 'EarlierBackupRuns',
             message: `the earlier backup ${left} still runs`,
+            // The data plane ends its jobs at some time; a Job whose pod cannot start never ends by itself.
+            ...(leftJob === undefined
+              ? {}
+              : { needs: `wait for the Job ${leftJob}, or delete it where it will never end` }),
           };
   }
+}
+
+export function hasEnded({ status }: JobView): boolean {
+  return status === 'completed' || status === 'failed';
 }

@@ -9,7 +9,13 @@ import { type Accounts, type PassedOver, mostCounted } from './accounts.ts';
 import type { HoldUp } from './hold-ups.ts';
 import type { BackupSnapshot, DatabaseView } from './snapshot.ts';
 
-export type BackupEffect = 'advance' | 'applyStatus' | 'emitEvent' | 'startBackup';
+export type BackupEffect =
+  | 'advance'
+  | 'applyStatus'
+  | 'emitEvent'
+  | 'patchObject'
+  | 'startBackup'
+  | 'startJob';
 export type BackupDecision = Decision<BackupEffect>;
 
 /** What the rows look at: what was read, and what follows from it for the schedules. */

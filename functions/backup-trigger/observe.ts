@@ -4,12 +4,14 @@ import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { durationSeconds } from '#shared/api/duration.ts';
 import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
-import { type Present, mapRead, unknown } from '#shared/kernel/read.ts';
+import { type Present, type Read, absent, mapRead, present, unknown } from '#shared/kernel/read.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
-import { type BackupRecord, readBackupRecord } from './record.ts';
+import { isJobOf, jobRef, jobView } from './job.ts';
+import { type BackupRecord, type Run, readBackupRecord } from './record.ts';
 import type {
   BackupSnapshot,
   DrainView,
+  JobView,
   RequestView,
   ScheduleView,
   ShardView,
@@ -55,13 +57,17 @@ export async function observe(
   }
   const admin = ports.admin(database.value);
   const key = view.value.shard;
-  const job = jobOf(record.kind === 'ours' ? record.record : null);
-  const [lease, backups, jobRead] = await Promise.all([
+  const asked = jobOf(record.kind === 'ours' ? record.record : null);
+  const [lease, backups, job] = await Promise.all([
     ports.topology(database.value).backupLease(key, signal),
     admin.backups(key, signal),
-    job === undefined ? notAsked : admin.backupJob(key, job, signal),
+    asked.kind === 'dataPlane'
+      ? admin.backupJob(key, asked.id, signal)
+      : asked.kind === 'kubernetes'
+        ? readJob(asked, shard, ports, signal)
+        : notAsked,
   ]);
-  return { ...quiet, database: view, lease, backups, job: jobRead };
+  return { ...quiet, database: view, lease, backups, job };
 }
 
 const notAsked = unknown('it was not asked');
@@ -73,8 +79,43 @@ const nothingAsked = {
   job: notAsked,
 } as const;
 
-function jobOf(record: BackupRecord | null): string | undefined {
-  return record?.data.run === undefined ? record?.data.left : record.data.run.job;
+type JobQuestion =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'dataPlane'; readonly id: string }
+  /** The Job of the run, or the one of this name. */
+  | { readonly kind: 'kubernetes'; readonly of: Run | string };
+
+/** Who can tell how it stands with the run, or with an earlier one. */
+function jobOf(record: BackupRecord | null): JobQuestion {
+  const { run, left, leftJob } = record?.data ?? {};
+  if (run?.engine === 'job') {
+    return { kind: 'kubernetes', of: run };
+  }
+  if (run === undefined && leftJob !== undefined) {
+    return { kind: 'kubernetes', of: leftJob };
+  }
+  const id = run === undefined ? left : run.job;
+  return id === undefined ? { kind: 'none' } : { kind: 'dataPlane', id };
+}
+
+/** One that is somebody else's says nothing of ours, which is not there then. */
+async function readJob(
+  { of }: JobQuestion & { readonly kind: 'kubernetes' },
+  shard: ShardView,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<Read<JobView>> {
+  const run = typeof of === 'string' ? undefined : of;
+  const ref =
+    typeof of === 'string'
+      ? { kind: 'Job' as const, namespace: shard.namespace, name: of }
+      : jobRef(shard, of);
+  const read = await ports.kube.get(ref, signal);
+  return read.kind !== 'present'
+    ? read
+    : isJobOf(shard, read.value, run)
+      ? present(jobView(read.value))
+      : absent;
 }
 
 function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
@@ -88,6 +129,7 @@ function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
     isBeingDeleted: metadata.deletionTimestamp !== undefined,
     databaseName: spec.databaseRef.name,
     schedules: (spec.backup?.schedules ?? []).map(scheduleView),
+    jobTemplate: spec.backup?.jobTemplate ?? null,
     request: requestView(metadata.annotations?.[backupNow]),
     specChangedAt: specChangedAt(metadata),
     status: {
@@ -113,6 +155,7 @@ function scheduleView(schedule: BackupSchedule): ScheduleView {
         ? { kind: 'every', seconds: durationSeconds(every ?? '') }
         : { kind: 'cron', cron, timeZone },
     type: schedule.type,
+    engine: schedule.engine,
     isSuspended: schedule.suspend,
     catchUp: schedule.catchUp,
     startingDeadlineSeconds: durationSeconds(schedule.startingDeadline),

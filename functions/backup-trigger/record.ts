@@ -33,6 +33,7 @@ export const slotReasons = [
   'Refused',
   'Failed',
   'RunDeadline',
+  'NotListed',
   'NoTrace',
 ] as const;
 export type SlotReason = (typeof slotReasons)[number];
@@ -69,12 +70,15 @@ const run = z.strictObject({
   slot: z.string().min(1),
   type: z.enum(backupTypes),
   attempt: z.number().int().nonnegative(),
+  /** A Job makes it, whose name follows from slot and attempt. Absent: the data plane does. */
+  engine: z.literal('job').optional(),
   /** When it was asked for, by the clock of who asked. */
   at: z.iso.datetime(),
   /** How long it is watched. */
   until: z.iso.datetime(),
   /** The newest backup that was there before, where its id is one that a record can keep. */
   seen: z.string().min(1).max(maxSeenLength).optional(),
+  /** The data plane's job, or the Job, once it is known. */
   job: z.string().optional(),
   refused: z.string().optional(),
   /** Since when nothing shows that it runs. */
@@ -88,6 +92,8 @@ const data = z.strictObject({
   schedules: z.record(z.string(), entry),
   /** The job of an earlier run that ended without anybody knowing whether it goes on. */
   left: z.string().optional(),
+  /** The Job of an earlier run: it may go on, or has to be released once it has ended. */
+  leftJob: z.string().optional(),
   /** The last request of a person that was obeyed, as it was written, and how its run ended. */
   now: z.strictObject({ request: z.string(), end: z.enum(slotResults).optional() }).optional(),
   run: run.optional(),

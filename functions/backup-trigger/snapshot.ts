@@ -1,9 +1,11 @@
 import type { Backup, BackupJob } from '#shared/admin/admin.ts';
-import type { BackupSchedule, BackupType } from '#shared/api/backup.ts';
+import type { BackupEngine, BackupSchedule, BackupType } from '#shared/api/backup.ts';
+import type { JobTemplate } from '#shared/api/job-template.ts';
 import type { Condition, ShardStatus } from '#shared/api/shard.ts';
 import type { DatabaseRef } from '#shared/kernel/effect.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
+import type { ObjectRef } from '#shared/kube/resources.ts';
 import type { BackupLease, ShardKey } from '#shared/topology/topology.ts';
 import type { BackupRecord } from './record.ts';
 import type { Timing } from './slots.ts';
@@ -20,7 +22,19 @@ export interface BackupSnapshot {
   /** Every backup in the repository. */
   readonly backups: Read<readonly Backup[]>;
   /** The job of the run, or of an earlier one that may go on. Asked only where there is one. */
-  readonly job: Read<BackupJob>;
+  readonly job: Read<JobView>;
+}
+
+/** A job as the data plane tells of it, or a Job of Kubernetes in the same words. */
+export interface JobView extends BackupJob {
+  /** The Job, where it is one. */
+  readonly object?: {
+    readonly ref: ObjectRef<'Job'>;
+    readonly uid: string;
+    readonly resourceVersion: string;
+    /** Kubernetes removes it by itself. */
+    readonly isReleased: boolean;
+  };
 }
 
 export interface ShardView {
@@ -33,6 +47,8 @@ export interface ShardView {
   readonly isBeingDeleted: boolean;
   readonly databaseName: string;
   readonly schedules: readonly ScheduleView[];
+  /** What Jobs are made from, `null` where there is nothing. */
+  readonly jobTemplate: JobTemplate | null;
   /** The people's `backup-now` annotation. */
   readonly request: RequestView;
   /** When the spec was last changed, as the API server remembers it; `null` where it does not. */
@@ -63,6 +79,7 @@ export interface ScheduleView {
   readonly name: string;
   readonly timing: Timing;
   readonly type: BackupType;
+  readonly engine: BackupEngine;
   readonly isSuspended: boolean;
   readonly catchUp: BackupSchedule['catchUp'];
   readonly startingDeadlineSeconds: number;

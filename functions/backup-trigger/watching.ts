@@ -2,7 +2,7 @@ import type { Backup } from '#shared/admin/admin.ts';
 import type { SlotResult } from '#shared/api/backup.ts';
 import type { Reason } from '#shared/api/reasons.ts';
 import { acting, waiting } from '#shared/kernel/decision.ts';
-import { type Instant, parseInstant, toText } from '#shared/kernel/instant.ts';
+import { type Instant, parseInstant, plusSeconds, toText } from '#shared/kernel/instant.ts';
 import type { Wake } from '#shared/kernel/record.ts';
 import { mayRepeat, requestSchedule, secondsOf } from './accounts.ts';
 import {
@@ -18,6 +18,7 @@ import {
   waitSeconds,
   wakeOf,
 } from './moves.ts';
+import { jobRef } from './job.ts';
 import type { BackupData, Run, ScheduleEntry, SlotReason } from './record.ts';
 import { statusEffects } from './status.ts';
 
@@ -64,14 +65,16 @@ export function backupListed(input: BackupInput, now: Instant): BackupDecision |
   const made = job.kind === 'present' ? job.value.backup : null;
   const listed = backups.kind === 'present' ? backups.value : [];
   const candidates =
-    run.job === undefined
-      ? begunSince(run, listed)
-      : listed.filter(({ id, job: ofJob }) => ofJob === run.job || id === made);
+    run.engine === 'job'
+      ? madeByJob(input, listed, now)
+      : run.job === undefined
+        ? begunSince(run, listed)
+        : listed.filter(({ id, job: ofJob }) => ofJob === run.job || id === made);
   const backup = candidates.find(({ status }) => status === 'complete');
   if (backup === undefined) {
     return undefined;
   }
-  const isOurs = run.job !== undefined;
+  const isOurs = run.engine === 'job' ? job.kind === 'present' : run.job !== undefined;
   return end(input, now, {
     result: isOurs ? 'succeeded' : 'adopted',
     reason: isOurs ? 'BackupSucceeded' : 'BackupAdopted',
@@ -80,6 +83,25 @@ export function backupListed(input: BackupInput, now: Instant): BackupDecision |
       : `backup ${backup.id} was begun since it was asked for and is complete`,
     completeAt: parseInstant(backup.stoppedAt ?? undefined) ?? now,
   });
+}
+
+/**
+ * The list does not say which Job made a backup, so it is one that was begun since, and only once the Job says that it is
+ * complete. Where there is no Job one may still be made, as long as whoever wrote the intent may live.
+ */
+function madeByJob(input: BackupInput, listed: readonly Backup[], now: Instant): readonly Backup[] {
+  const { run } = running(input);
+  const { job } = input.snapshot;
+  const isOver =
+    job.kind === 'present'
+      ? job.value.status === 'completed'
+      : job.kind === 'absent' && now >= outcomeFrom(run, now);
+  return isOver ? begunSince(run, listed) : [];
+}
+
+/** From when on it counts that nothing shows a run that was asked for. */
+function outcomeFrom({ at }: Run, now: Instant): Instant {
+  return plusSeconds(parseInstant(at) ?? now, outcomeSeconds);
 }
 
 /**
@@ -143,9 +165,9 @@ export function runOverdue(input: BackupInput, now: Instant): BackupDecision | u
 }
 
 export function jobRuns(input: BackupInput, now: Instant): BackupDecision | undefined {
-  const { run } = running(input);
+  const run = found(input);
   return isJobRunning(input)
-    ? watch(input, now, 'BackupRunning', `${run.job ?? ''} runs`, withoutLoss(run))
+    ? watch(input, now, 'BackupRunning', `${run.job ?? ''} runs`, run)
     : undefined;
 }
 
@@ -162,7 +184,8 @@ export function leaseStillHeld(input: BackupInput, now: Instant): BackupDecision
 export function outcomeNotTold(input: BackupInput, now: Instant): BackupDecision | undefined {
   const { run } = running(input);
   const { job, lease, backups } = input.snapshot;
-  const untold = [lease, backups, ...(run.job === undefined ? [] : [job])].find(
+  const hasNoJob = run.job === undefined && run.engine === undefined;
+  const untold = [lease, backups, ...(hasNoJob ? [] : [job])].find(
     ({ kind }) => kind === 'unknown',
   );
   const isOddJob = job.kind === 'present' && job.value.status === 'unknown';
@@ -191,6 +214,20 @@ export function answerAwaited(input: BackupInput, now: Instant): BackupDecision 
     : undefined;
 }
 
+/** A container that ends well and made no backup has not made one. */
+export function backupNotListed(input: BackupInput, now: Instant): BackupDecision | undefined {
+  const { run } = running(input);
+  const { job } = input.snapshot;
+  return run.engine === 'job' && job.kind === 'present' && job.value.status === 'completed'
+    ? end(input, now, {
+        result: 'failed',
+        why: 'NotListed',
+        reason: 'BackupFailed',
+        message: `its Job is complete, and for ${outcomeSeconds} s no new backup has been in the list`,
+      })
+    : undefined;
+}
+
 export function outcomeUnknown(input: BackupInput, now: Instant): BackupDecision {
   return end(input, now, {
     result: 'unknown',
@@ -211,9 +248,17 @@ function isJobRunning({ snapshot: { job } }: BackupInput): boolean {
   );
 }
 
+/** The run once it shows that it runs: a Job whose answer was lost is known from then on. */
+function found(input: BackupInput): Run {
+  const { run } = running(input);
+  return run.engine === 'job'
+    ? { ...withoutLoss(run), job: jobRef(input.snapshot.shard, run).name }
+    : withoutLoss(run);
+}
+
 function withoutLoss(run: Run): Run {
-  const { lost: _, ...found } = run;
-  return found;
+  const { lost: _, ...rest } = run;
+  return rest;
 }
 
 /** Nothing ends; the record is written only where it says something new. */
@@ -226,7 +271,7 @@ function watch(
 ): BackupDecision {
   const { record } = running(input);
   const { snapshot } = input;
-  const state = record.state === 'idle' ? 'asked' : record.state;
+  const state = run.job === undefined ? 'asked' : 'running';
   const data = { ...record.data, schedules: input.accounts.entries, run };
   const next = runRecord(snapshot, state, data, reason, now);
   return waiting(reason, `${nameOf(run)}: ${message}`, next.wake ?? { every: waitSeconds }, [
@@ -258,7 +303,7 @@ function end(input: BackupInput, now: Instant, how: RunEnd): BackupDecision {
   const data: BackupData = {
     ...kept,
     schedules,
-    ...(how.mayGoOn === true && run.job !== undefined ? { left: run.job } : {}),
+    ...leftAfter(input, run, how),
     ...(request === undefined
       ? {}
       : { now: run.schedule === requestSchedule ? { ...request, end: how.result } : request }),
@@ -275,6 +320,20 @@ function end(input: BackupInput, now: Instant, how: RunEnd): BackupDecision {
     ]),
     counts: [runCount(run, how.result)],
   };
+}
+
+/** What is to be looked at between runs: what may go on, and a Job that is there, until it has been released. */
+function leftAfter(
+  { snapshot: { shard, job } }: BackupInput,
+  run: Run,
+  { mayGoOn = false }: RunEnd,
+): Pick<BackupData, 'left' | 'leftJob'> {
+  if (run.engine === 'job') {
+    return job.kind === 'absent' || run.refused !== undefined
+      ? {}
+      : { leftJob: jobRef(shard, run).name };
+  }
+  return mayGoOn && run.job !== undefined ? { left: run.job } : {};
 }
 
 function isToRepeat({ accounts }: BackupInput, run: Run, now: Instant): boolean {

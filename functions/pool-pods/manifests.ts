@@ -12,7 +12,8 @@ import {
 import type { ManagedPool, Pool } from '#shared/api/shard.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import type { JsonObject, JsonValue } from '#shared/kube/json.ts';
-import { type ResourceKind, apiVersionOf } from '#shared/kube/resources.ts';
+import { controlledBy, withoutOurDomain } from '#shared/kube/ownership.ts';
+import type { ResourceKind } from '#shared/kube/resources.ts';
 import {
   type RepositoryWiring,
   dataVolume,
@@ -117,7 +118,7 @@ export function podToCreate(
     metadata: {
       labels,
       annotations: { ...annotations, ...made },
-      ownerReferences: [ownerReference(shard)],
+      ownerReferences: [controlledBy(shard)],
     },
     spec: podSpec(shard, group, index, wiring),
   });
@@ -146,7 +147,7 @@ export function sharedClaimToCreate(shard: ShardView, storage: Storage): Effect<
 /** Gives every member a name in DNS from its first moment on: members must find each other before they are ready. */
 export function serviceToCreate(shard: ShardView): Effect<'createObject'> {
   return creation(shard, 'Service', serviceName(shard.name), {
-    metadata: { labels: selectorOf(shard.name), ownerReferences: [ownerReference(shard)] },
+    metadata: { labels: selectorOf(shard.name), ownerReferences: [controlledBy(shard)] },
     spec: {
       clusterIP: 'None',
       publishNotReadyAddresses: true,
@@ -167,7 +168,7 @@ export function minAvailable({ pool }: Group): number {
 
 export function budgetToCreate(shard: ShardView, group: Group): Effect<'createObject'> {
   return creation(shard, 'PodDisruptionBudget', budgetName(group.base), {
-    metadata: { labels: selectorOf(shard.name, group), ownerReferences: [ownerReference(shard)] },
+    metadata: { labels: selectorOf(shard.name, group), ownerReferences: [controlledBy(shard)] },
     spec: {
       minAvailable: minAvailable(group),
       selector: { matchLabels: selectorOf(shard.name, group) },
@@ -213,24 +214,6 @@ function creation(
     manifest: { metadata: { name, namespace, ...metadata }, ...rest },
     guard: { absent: true },
   };
-}
-
-function ownerReference({ name, uid }: ShardView): JsonObject {
-  return {
-    apiVersion: apiVersionOf('Shard'),
-    kind: 'Shard',
-    name,
-    uid,
-    controller: true,
-    blockOwnerDeletion: true,
-  };
-}
-
-/** A template must not set what steps and people say through our keys: a drain request in it would never end. */
-function withoutOurDomain(entries: Labels | undefined): Labels {
-  return Object.fromEntries(
-    Object.entries(entries ?? {}).filter(([key]) => !/^([^/]*\.)?millrace\.dev\//.test(key)),
-  );
 }
 
 /** JSON with sorted keys, so that the same content always has the same hash. */

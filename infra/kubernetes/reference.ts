@@ -12,7 +12,15 @@ import {
   releasedClaim,
   templateHash,
 } from '#shared/api/annotations.ts';
-import { cellLabel, indexLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
+import {
+  attemptLabel,
+  cellLabel,
+  indexLabel,
+  poolLabel,
+  scheduleLabel,
+  shardLabel,
+  slotLabel,
+} from '#shared/api/labels.ts';
 import { type ResourceKind, resourceTypes, shortNames } from '#shared/kube/resources.ts';
 import { type ServedKind, servedKinds } from './crd.ts';
 import { type Schema, rulesOf } from './structural-schema.ts';
@@ -99,6 +107,9 @@ const labels: readonly (readonly [key: string, value: string])[] = [
   [poolLabel, 'Name of the pool.'],
   [cellLabel, 'Name of the cell.'],
   [indexLabel, "The member's index in its pool and cell."],
+  [scheduleLabel, 'Of a Job: its schedule.'],
+  [slotLabel, 'Of a Job: its slot, with points for colons.'],
+  [attemptLabel, 'Of a Job: tries before it.'],
 ];
 
 /** The reference page: every field of every kind with type, default, limits and meaning, and what else is public. */
@@ -123,7 +134,7 @@ function referencePage(): string {
       annotations.map(([key, ...rest]) => [code(key), ...rest]),
     ),
     '## Labels',
-    'On pods, claims, Services and disruption budgets, as far as they apply. In attach mode the owner of the pods sets them.',
+    'On pods, claims, Services, disruption budgets and the Jobs of backups, as far as they apply. In attach mode the owner of the pods sets them.',
     table(
       ['key', 'value'],
       labels.map(([key, value]) => [code(key), value]),

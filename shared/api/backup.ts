@@ -6,6 +6,10 @@ import { type ApiRule, label, listMap, text, withRules } from './fields.ts';
 export const backupTypes = ['full', 'differential', 'incremental'] as const;
 export type BackupType = (typeof backupTypes)[number];
 
+/** Who makes a backup: the data plane by its own means, or a container that people bring along. */
+export const backupEngines = ['admin', 'job'] as const;
+export type BackupEngine = (typeof backupEngines)[number];
+
 /** How a slot can end. Every slot ends once. */
 export const slotResults = ['succeeded', 'failed', 'skipped', 'adopted', 'unknown'] as const;
 export type SlotResult = (typeof slotResults)[number];
@@ -61,6 +65,10 @@ export const backupScheduleSchema = z
     ).optional(),
     timeZone: text(64, 'The zone `cron` is meant in, by its IANA name.', isZone).default('UTC'),
     type: z.enum(backupTypes).meta({ description: 'What is made.' }),
+    engine: z.enum(backupEngines).default('admin').meta({
+      description:
+        'Who makes it: `admin`, the data plane, asked through its admin service; `job`, a Job of Kubernetes made from `jobTemplate`.',
+    }),
     suspend: z.boolean().default(false).meta({
       description:
         'Nothing is started, and what was due meanwhile is never made up for. A running backup goes on.',
@@ -138,7 +146,10 @@ export const backupStatusFields = {
       type: z.enum(backupTypes).meta({ description: 'What is made.' }),
       attempt: z.int().min(0).meta({ description: 'Tries before it.', format: 'int32' }),
       since: instant('When it was asked for.'),
-      job: z.string().optional().meta({ description: 'The job in the data plane, once known.' }),
+      job: z
+        .string()
+        .optional()
+        .meta({ description: 'The job in the data plane, or the Job, once known.' }),
     })
     .optional()
     .meta({ description: 'The backup that runs (backup-trigger).' }),

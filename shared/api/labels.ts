@@ -3,3 +3,8 @@ export const shardLabel = 'millrace.dev/shard';
 export const poolLabel = 'millrace.dev/pool';
 export const cellLabel = 'millrace.dev/cell';
 export const indexLabel = 'millrace.dev/index';
+
+/** Labels of a backup's Job besides that of its Shard. Its pods have none of these: they are no members. */
+export const scheduleLabel = 'millrace.dev/schedule';
+export const slotLabel = 'millrace.dev/slot';
+export const attemptLabel = 'millrace.dev/attempt';

@@ -12,6 +12,9 @@ const maxServiceNameLength = 63;
 /** The highest index that fits behind the longest base. */
 const maxIndex = 99;
 
+/** With `-` and the five characters that its pod gets behind it, a Job's name stays a DNS label (63 characters). */
+const maxJobNameLength = 57;
+
 /** PostgreSQL keeps 63 bytes of an application name (NAMEDATALEN - 1), and a pooler's is `<cell>_<service id>`. */
 const maxApplicationNameBytes = 63;
 
@@ -66,6 +69,20 @@ export function serviceName(shard: string): string {
 /** The PodDisruptionBudget of one pool in one cell. */
 export function budgetName(base: string): string {
   return base;
+}
+
+/**
+ * The Job of one attempt at a slot.
+ *
+ * @param slot RFC 3339
+ */
+export function backupJobName(
+  shard: string,
+  schedule: string,
+  slot: string,
+  attempt: number,
+): string {
+  return joinName(maxJobNameLength, shard, schedule, slot, String(attempt));
 }
 
 /** The service id under which a pod's pooler registers: its name, or a hash of it where PostgreSQL would cut it. */

@@ -103,6 +103,7 @@ export const reasons = [
   'BackupOverdue',
   'BackupOutcomeUnknown',
   'BackupToRepeat',
+  'JobReleased',
   'OnSchedule',
   'BackupsMissed',
   'ScheduleInvalid',

@@ -7,7 +7,9 @@ import { drainCauses } from './drain-record.ts';
 import { durationPattern, maxDurationLength } from './duration.ts';
 import { type ApiRule, immutable, label, listMap, objectName, text, withRules } from './fields.ts';
 import type { ObjectMetadata } from './metadata.ts';
+import { type JobTemplate, jobTemplateSchema } from './job-template.ts';
 import { storageOf } from './storage.ts';
+import { namedSchema, templateMetadata } from './template.ts';
 
 export type { Condition };
 
@@ -48,15 +50,6 @@ const storageForPods: ApiRule = {
   message:
     'give storage with podTemplate, at least its size: it is for the claim that each pod mounts as data',
 };
-const ownLabelsAreOurs: ApiRule = {
-  rule: "self.all(key, !key.startsWith('millrace.dev/'))",
-  message: 'leave labels of millrace.dev/ out: Millrace sets them, and finds its pods by them',
-};
-const ownAnnotationsAreOurs: ApiRule = {
-  rule: "self.all(key, !key.matches('^([a-z]+[.])?millrace[.]dev/'))",
-  message:
-    'leave annotations of millrace.dev out: they are requests and marks of one pod, not of all',
-};
 const dataIsOurs: ApiRule = {
   rule: "self.all(volume, volume.name != 'data')",
   message: "leave the volume data out and only mount it: Millrace puts each pod's own claim there",
@@ -79,6 +72,10 @@ const stopsGracefully: ApiRule = {
   message:
     'give terminationGracePeriodSeconds at least 1, better 30: with 0 a pod is forgotten while it still runs',
 };
+const jobsHaveATemplate: ApiRule = {
+  rule: "has(self.jobTemplate) || self.schedules.all(schedule, schedule.engine != 'job')",
+  message: 'give jobTemplate too: schedules with engine job make their Jobs from it',
+};
 const isDeadline: ApiRule = {
   rule: `self.matches('${durationPattern}') && duration(self) >= duration('10s')`,
   message:
@@ -90,30 +87,10 @@ const storageSchema = storageOf(
   immutable('storage', 'claims are not resized yet; add another pool with the storage you want'),
 );
 
-const podMetadataSchema = z
-  .object({
-    labels: z
-      .record(z.string(), z.string().max(63))
-      .optional()
-      .meta({
-        description: 'Labels of the pods, besides those of Millrace.',
-        maxProperties: 32,
-        ...withRules(ownLabelsAreOurs),
-      }),
-    annotations: z
-      .record(z.string(), z.string().max(65_536))
-      .optional()
-      .meta({
-        description: 'Annotations of the pods, besides those of Millrace.',
-        maxProperties: 32,
-        ...withRules(ownAnnotationsAreOurs),
-      }),
-  })
-  .meta({ description: 'Labels and annotations. A change reaches running pods in place.' });
-
-const namedSchema = z.looseObject({
-  name: z.string().min(1).max(63).meta({ description: 'Its name in the pod.' }),
-});
+const podMetadataSchema = templateMetadata(
+  'the pods',
+  'Labels and annotations. A change reaches running pods in place.',
+);
 
 const podSpecSchema = z
   .looseObject({
@@ -248,9 +225,10 @@ export const shardSpecSchema = z
               'When which backups are made. One at a time, the one due first before others.',
             ...listMap('name'),
           }),
+        jobTemplate: jobTemplateSchema.optional(),
       })
       .optional()
-      .meta({ description: 'Its backups.' }),
+      .meta({ description: 'Its backups.', ...withRules(jobsHaveATemplate) }),
   })
   .meta({ description: 'What the shard shall be.' });
 
@@ -330,8 +308,12 @@ type AttachedPool = PoolFields & {
 /** One pool of a Shard; `podTemplate` tells which of the two it is. */
 export type Pool = ManagedPool | AttachedPool;
 
-type ShardSpec = Omit<z.output<typeof shardSpecSchema>, 'pools'> & {
+type SpecFields = z.output<typeof shardSpecSchema>;
+type BackupFields = NonNullable<SpecFields['backup']>;
+
+type ShardSpec = Omit<SpecFields, 'pools' | 'backup'> & {
   readonly pools: readonly Pool[];
+  readonly backup?: Omit<BackupFields, 'jobTemplate'> & { readonly jobTemplate?: JobTemplate };
 };
 
 /** A Shard as the API server returns it: every default is there. */

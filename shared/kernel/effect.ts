@@ -119,6 +119,16 @@ interface EffectByKind {
     readonly answered: { readonly started: StepRecord; readonly refused: StepRecord };
     readonly guard: IntentGuard;
   };
+  /**
+   * Makes a Job, once, and writes down whether it was made: `started` with its name, `refused` with what the API server
+   * has against it. AlreadyExists is read and compared, as with `createObject`.
+   */
+  startJob: {
+    readonly object: ObjectRef<'Job'>;
+    readonly manifest: JsonObject;
+    readonly answered: { readonly started: StepRecord; readonly refused: StepRecord };
+    readonly guard: IntentGuard;
+  };
 }
 
 /** Stands in a record for what an answer will say. */
@@ -144,7 +154,12 @@ export type Effect<K extends EffectKind = EffectKind> = {
 }[K];
 
 /** The kinds that cannot be taken back. At most one per invocation, and always the last. */
-export type DestructiveKind = 'deleteObject' | 'topologyTxn' | 'switchPrimary' | 'startBackup';
+export type DestructiveKind =
+  | 'deleteObject'
+  | 'topologyTxn'
+  | 'switchPrimary'
+  | 'startBackup'
+  | 'startJob';
 
 /** The kinds that another look can always put right. */
 export type SafeKind = Exclude<EffectKind, DestructiveKind>;
@@ -159,6 +174,7 @@ const destructiveKinds: ReadonlySet<EffectKind> = new Set<DestructiveKind>([
   'topologyTxn',
   'switchPrimary',
   'startBackup',
+  'startJob',
 ]);
 
 export function isDestructive(effect: Effect): effect is Effect<DestructiveKind> {

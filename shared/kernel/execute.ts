@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { recordAnnotation } from '#shared/api/annotations.ts';
-import type { AdminWriter } from '#shared/admin/admin.ts';
+import type { AdminWriter, StartResult } from '#shared/admin/admin.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import type { KubeReader, KubeWriter, WriteResult } from '#shared/kube/kube.ts';
 import {
@@ -61,6 +61,7 @@ const budgetMs: { readonly [K in EffectKind]: number } = {
   switchPrimary: 10_000,
   // The request itself, and the record's write with its answer.
   startBackup: 12_000,
+  startJob: 6_000,
 };
 
 /** What this invocation knows of the target after its own writes. */
@@ -174,7 +175,7 @@ function refuseBrokenDecision(
       }
       refuseUnauthorised(effect, record);
     }
-    if (effect.kind === 'startBackup') {
+    if (effect.kind === 'startBackup' || effect.kind === 'startJob') {
       refuseBrokenAnswers(step, effect, state.uid);
     }
     if (effect.kind === 'advance') {
@@ -224,7 +225,7 @@ function refuseBrokenRecord(
 /** An answer goes where a record has one place for it, and into the record that authorised the question alone. */
 function refuseBrokenAnswers(
   step: StepDeclaration,
-  { answered, guard }: Effect<'startBackup'>,
+  { answered, guard }: Effect<'startBackup' | 'startJob'>,
   uid: string,
 ): void {
   for (const record of [answered.started, answered.refused]) {
@@ -345,6 +346,8 @@ async function perform(
       return switchPrimary(effect, writers, invocation);
     case 'startBackup':
       return startBackup(stepName, effect, state, writers, invocation);
+    case 'startJob':
+      return startJob(stepName, effect, state, writers, invocation);
   }
 }
 
@@ -367,7 +370,7 @@ async function swapRecord(
 }
 
 async function create(
-  effect: Effect<'createObject'>,
+  effect: Pick<Effect<'createObject'>, 'object' | 'manifest'>,
   writers: Writers,
   signal: AbortSignal,
 ): Promise<WriteResult> {
@@ -433,12 +436,57 @@ async function startBackup(
   refuseLateSend('the backup', effect.guard.sendBy, invocation);
   const result = await admin.startBackup(effect.shard, effect.type, signal);
   logger.info({ result }, 'backup asked for');
+  return recordAnswer(stepName, effect, result, state, writers, invocation);
+}
+
+/** Makes the Job once. Without an answer the looks that follow find out by its name whether it is there. */
+async function startJob(
+  stepName: StepDeclaration['name'],
+  effect: Effect<'startJob'>,
+  state: TargetState,
+  writers: Writers,
+  invocation: Invocation,
+): Promise<WriteResult> {
+  refuseLateSend('the Job', effect.guard.sendBy, invocation);
+  const result = await makeJob(effect, writers, invocation.signal);
+  invocation.logger.info({ result }, 'Job asked for');
+  return recordAnswer(stepName, effect, result, state, writers, invocation);
+}
+
+async function makeJob(
+  effect: Effect<'startJob'>,
+  writers: Writers,
+  signal: AbortSignal,
+): Promise<StartResult> {
+  try {
+    const made = await create(effect, writers, signal);
+    return made.kind === 'written'
+      ? { kind: 'started', job: effect.object.name }
+      : { kind: 'unknown', why: made.why };
+  } catch (error) {
+    const isRefusal =
+      error instanceof TerminalError ||
+      (error instanceof RetryableError && error.reason === 'WriteForbidden');
+    if (!isRefusal) {
+      throw error;
+    }
+    // An answer is short, and that it is about this Job goes without saying.
+    return { kind: 'refused', why: error.message.replace(/^writing [^:]+: /, '') };
+  }
+}
+
+async function recordAnswer(
+  stepName: StepDeclaration['name'],
+  { answered }: Effect<'startBackup' | 'startJob'>,
+  result: StartResult,
+  state: TargetState,
+  writers: Writers,
+  { logger, signal }: Invocation,
+): Promise<WriteResult> {
   if (result.kind !== 'unknown') {
     const { uid, generation, record: previous } = state;
     const [record, answer] =
-      result.kind === 'started'
-        ? [effect.answered.started, result.job]
-        : [effect.answered.refused, result.why];
+      result.kind === 'started' ? [answered.started, result.job] : [answered.refused, result.why];
     const written = await swapRecord(
       stepName,
       withAnswer(record, answer),

@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
 import type { KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
@@ -287,7 +288,7 @@ function endingOf(answer: Answer, ref: ObjectRef): WriteResult {
       if (isGuardFailure(response)) {
         return { kind: 'lostRace', why };
       }
-      throw new TerminalError('WriteInvalid', why);
+      throw new TerminalError('WriteInvalid', `${why}${fieldsOf(response)}`);
     case 400:
     case 413:
     case 415:
@@ -335,6 +336,25 @@ function statusMessage(response: KubeResponse): string {
 /** `403 Forbidden`: the status and the API server's own reason word, never its message, which may quote the object. */
 function reasonOf(response: KubeResponse): string {
   return `${response.status} ${statusReason(response)}`.trim();
+}
+
+const causesSchema = z.object({
+  details: z.object({
+    causes: z.array(z.object({ reason: z.string(), field: z.string() })).min(1),
+  }),
+});
+
+/** Fields that a refusal names at most. */
+const mostFields = 3;
+
+/** ` (spec.backoffLimit: FieldValueInvalid)`: which fields are wrong and how, never what stands in them. */
+function fieldsOf(response: KubeResponse): string {
+  const parsed = causesSchema.safeParse(response.body);
+  if (!parsed.success) {
+    return '';
+  }
+  const causes = parsed.data.details.causes.map(({ field, reason }) => `${field}: ${reason}`);
+  return ` (${[...new Set(causes)].slice(0, mostFields).join(', ')})`;
 }
 
 /** `Shard db/orders` */

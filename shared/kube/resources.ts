@@ -1,6 +1,7 @@
 import type {
   CoreV1Event,
   V1CustomResourceDefinition,
+  V1Job,
   V1Lease,
   V1Namespace,
   V1Node,
@@ -20,6 +21,7 @@ export interface KubeObjects {
   CustomResourceDefinition: AsJson<V1CustomResourceDefinition>;
   Database: Database;
   Event: AsJson<CoreV1Event>;
+  Job: AsJson<V1Job>;
   Lease: AsJson<V1Lease>;
   Namespace: AsJson<V1Namespace>;
   Node: AsJson<V1Node>;
@@ -63,6 +65,7 @@ export const resourceTypes: { readonly [K in ResourceKind]: ResourceType } = {
   },
   Database: { group: 'millrace.dev', version: 'v1alpha1', plural: 'databases', namespaced: true },
   Event: { group: '', version: 'v1', plural: 'events', namespaced: true },
+  Job: { group: 'batch', version: 'v1', plural: 'jobs', namespaced: true },
   Lease: { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespaced: true },
   Namespace: { group: '', version: 'v1', plural: 'namespaces', namespaced: false },
   Node: { group: '', version: 'v1', plural: 'nodes', namespaced: false },

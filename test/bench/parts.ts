@@ -1,3 +1,4 @@
+import { backups } from './backups.ts';
 import { drains } from './drains.ts';
 import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
@@ -18,4 +19,12 @@ const relay: Part = {
 };
 
 /** Everything that is measured, in the order in which it runs: what needs a quiet machine least comes first. */
-export const parts: readonly Part[] = [handlerStart, relay, stepLatency, drains, sweep, wakes];
+export const parts: readonly Part[] = [
+  handlerStart,
+  relay,
+  stepLatency,
+  drains,
+  sweep,
+  wakes,
+  backups,
+];

@@ -95,6 +95,19 @@ function withSchedule(change: Json): Json {
   return aShard({ backup: { schedules: [schedule] } });
 }
 
+function withJobs(jobTemplate: Json | undefined, engine = 'job'): Json {
+  const schedule = { name: 'nightly', cron: '0 2 * * *', type: 'full', engine };
+  return aShard({ backup: { schedules: [schedule], jobTemplate } });
+}
+
+function withJobSpec(podSpec: Json): Json {
+  return withJobs({ spec: { containers: [container], ...podSpec } });
+}
+
+function withJobMetadata(metadata: Json): Json {
+  return withJobs({ metadata, spec: { containers: [container] } });
+}
+
 function withPodSpec(podSpec: Json): Json {
   return withPool({ podTemplate: { spec: { containers: [container], ...podSpec } } });
 }
@@ -536,6 +549,34 @@ const shardCases: readonly Case[] = [
     ),
   },
   {
+    rule: 'Shard spec.backup',
+    says: 'give jobTemplate too',
+    admitted: [
+      withJobSpec({}),
+      withJobs(undefined, 'admin'),
+      withJobs({ spec: { containers: [container] } }, 'admin'),
+    ],
+    refused: [withJobs(undefined)],
+  },
+  {
+    rule: 'Shard spec.backup.jobTemplate.spec',
+    says: 'leave restartPolicy out',
+    admitted: [withJobSpec({ restartPolicy: 'Never' }), withJobSpec({ activeDeadlineSeconds: 60 })],
+    refused: [withJobSpec({ restartPolicy: 'OnFailure' })],
+  },
+  {
+    rule: 'Shard spec.backup.jobTemplate.metadata.labels',
+    says: 'leave labels of millrace.dev/ out',
+    admitted: [withJobMetadata({ labels: { app: 'backup' } })],
+    refused: [withJobMetadata({ labels: { 'millrace.dev/shard': 'orders' } })],
+  },
+  {
+    rule: 'Shard spec.backup.jobTemplate.metadata.annotations',
+    says: 'leave annotations of millrace.dev out',
+    admitted: [withJobMetadata({ annotations: { 'sidecar.istio.io/inject': 'false' } })],
+    refused: [withJobMetadata({ annotations: { 'drain.millrace.dev/state': 'finished' } })],
+  },
+  {
     rule: 'Shard spec.backup.schedules[]',
     says: 'give either cron or every',
     admitted: [withSchedule({}), withSchedule({ cron: undefined, every: '6h' })],
@@ -780,7 +821,8 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
         databaseRef: { name: 'main', namespace: 'other' },
         backup: {
           schedules: [{ name: 'nightly', cron: '0 2 * * *', type: 'full', engine: 'job' }],
-          jobTemplate: {},
+          jobTemplate: { metadata: { labels: { a: 'b' }, name: 'x' }, spec: podSpec },
+          window: 'at night',
         },
         pools: [
           {
@@ -818,6 +860,7 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
               cron: '0 2 * * *',
               timeZone: 'UTC',
               type: 'full',
+              engine: 'job',
               suspend: false,
               catchUp: 'latest',
               startingDeadline: '1h',
@@ -826,6 +869,7 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
               onUnknown: 'report',
             },
           ],
+          jobTemplate: { metadata: { labels: { a: 'b' } }, spec: podSpec },
         },
       });
     });
@@ -880,7 +924,7 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
         type: 'incremental',
         jitter: '1h30m',
       }));
-      const backup = { schedules };
+      const backup = { schedules, jobTemplate: podTemplate };
       const before = aShard({ pools, backup });
 
       const answer = await write(aShard({ pools, backup, paused: true }), before);

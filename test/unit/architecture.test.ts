@@ -101,7 +101,9 @@ const rules: readonly Rule[] = [
       ) &&
       (runtimeImportsOf(source).some(
         (specifier) =>
-          !/^(\.\/|node:crypto$|#shared\/(api|kernel|topology|kube\/resources)\b)/.test(specifier),
+          !/^(\.\/|node:crypto$|#shared\/(api|kernel|topology|kube\/(resources|ownership))\b)/.test(
+            specifier,
+          ),
       ) ||
         /\bDate\.now\b|\bnew Date\(\)|Math\.random|process\.|\bfetch\(|logger/.test(source.text)),
     violation: { path: 'functions/a/decide.ts', text: 'const now = Date.now();' },

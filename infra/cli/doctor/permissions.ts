@@ -60,11 +60,7 @@ const accessByEffect: {
   advance: (_, target) => [{ kind: target, verb: 'patch' }],
   applyStatus: (_, target) => [{ kind: target, verb: 'patch', subresource: 'status' }],
   patchObject: (kind) => [{ kind, verb: 'patch' }],
-  // AlreadyExists is answered by a look at what is there.
-  createObject: (kind) => [
-    { kind, verb: 'create' },
-    { kind, verb: 'get' },
-  ],
+  createObject: creating,
   deleteObject: (kind) => [{ kind, verb: 'delete' }],
   emitEvent: () => [{ kind: 'Event', verb: 'create' }],
   // These go to the data plane and to buckets, which have permissions of their own.
@@ -72,7 +68,16 @@ const accessByEffect: {
   putRepositoryObject: () => [],
   switchPrimary: () => [],
   startBackup: () => [],
+  startJob: creating,
 };
+
+/** AlreadyExists is answered by a look at what is there. */
+function creating(kind: ResourceKind): readonly Access[] {
+  return [
+    { kind, verb: 'create' },
+    { kind, verb: 'get' },
+  ];
+}
 
 function isSame(a: Access, b: Access): boolean {
   return a.kind === b.kind && a.verb === b.verb && a.subresource === b.subresource;

@@ -40,6 +40,13 @@ const rules: { readonly [text: string]: Rule } = {
     (self) =>
       ['Always', undefined].includes(fieldOf(self, 'restartPolicy')) &&
       !has(self, 'activeDeadlineSeconds'),
+  "!has(self.restartPolicy) || self.restartPolicy == 'Never'": (self) =>
+    ['Never', undefined].includes(fieldOf(self, 'restartPolicy')),
+  "has(self.jobTemplate) || self.schedules.all(schedule, schedule.engine != 'job')": (self) =>
+    has(self, 'jobTemplate') ||
+    items(isObject(self) ? (self['schedules'] ?? null) : null).every(
+      (schedule) => fieldOf(schedule, 'engine') !== 'job',
+    ),
   '!has(self.terminationGracePeriodSeconds) || self.terminationGracePeriodSeconds >= 1': (self) => {
     const seconds = isObject(self) ? self['terminationGracePeriodSeconds'] : undefined;
     return typeof seconds !== 'number' || seconds >= 1;

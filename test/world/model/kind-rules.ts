@@ -60,6 +60,7 @@ export const kindRules: { readonly [K in ResourceKind]: KindRules } = {
         lastTimestamp: toSecond(event['lastTimestamp']),
       }),
   },
+  Job: { hasStatus: true, hasGeneration: true, mergeKeys: conditionKeys },
   Lease: {
     createsOnUpdate: true,
     mergeKeys: metadataKeys,

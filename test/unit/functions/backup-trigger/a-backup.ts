@@ -13,7 +13,7 @@ import {
   type ScheduleEntry,
   readBackupRecord,
 } from '#functions/backup-trigger/record.ts';
-import type { BackupSnapshot, ScheduleView } from '#functions/backup-trigger/snapshot.ts';
+import type { BackupSnapshot, JobView, ScheduleView } from '#functions/backup-trigger/snapshot.ts';
 import { timingHash } from '#functions/backup-trigger/accounts.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 
@@ -36,6 +36,7 @@ export function aSchedule(changes: Partial<ScheduleView> = {}): ScheduleView {
     name: 'hourly',
     timing: { kind: 'cron', cron: '0 * * * *', timeZone: 'UTC' },
     type: 'full',
+    engine: 'admin',
     isSuspended: false,
     catchUp: 'latest',
     startingDeadlineSeconds: 1800,
@@ -105,6 +106,7 @@ export function aShardWith(...schedules: readonly ScheduleView[]): SnapshotBuild
       isBeingDeleted: false,
       databaseName: 'main',
       schedules: known,
+      jobTemplate: { spec: { containers: [{ name: 'backup' }] } },
       request: { kind: 'none' },
       specChangedAt: text(-86_400),
       status: { condition: null, fields: {} },
@@ -183,7 +185,7 @@ export class SnapshotBuilder {
     );
   }
 
-  job(job: Read<BackupJob>): SnapshotBuilder {
+  job(job: Read<JobView>): SnapshotBuilder {
     return this.with({ job });
   }
 
@@ -239,4 +241,9 @@ export function conditionAfter(decision: Decided): Condition | undefined {
 export function sendOf({ effects }: Decided) {
   const send = effects.find((effect) => effect.kind === 'startBackup');
   return send?.kind === 'startBackup' ? send : undefined;
+}
+
+export function jobOf({ effects }: Decided) {
+  const send = effects.find((effect) => effect.kind === 'startJob');
+  return send?.kind === 'startJob' ? send : undefined;
 }

@@ -5,13 +5,15 @@ import { type BackupRecord, backupStates } from '#functions/backup-trigger/recor
 import type { BackupSnapshot, ScheduleView } from '#functions/backup-trigger/snapshot.ts';
 import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
-import { backupTypes, slotResults } from '#shared/api/backup.ts';
+import { backupEngines, backupTypes, slotResults } from '#shared/api/backup.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import { execute } from '#shared/kernel/execute.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { aShard } from '#test/builders/shard.ts';
 import { anInvocation, aWriter } from '#test/unit/shared/kernel/an-execution.ts';
 import { aShardWith, aSchedule, anEntry, at, kindsOf, now, shardKey, text } from './a-backup.ts';
+
+const starts: ReadonlySet<string> = new Set(['startBackup', 'startJob']);
 
 const seconds = fc.integer({ min: -90_000, max: 90_000 });
 const instantText = seconds.map(text);
@@ -38,6 +40,7 @@ const schedule = (name: string): fc.Arbitrary<ScheduleView> =>
       }),
     ),
     type: fc.constantFrom(...backupTypes),
+    engine: fc.constantFrom(...backupEngines),
     isSuspended: fc.boolean(),
     catchUp: fc.constantFrom('latest', 'none'),
     startingDeadlineSeconds: fc.constantFrom(300, 3600),
@@ -56,6 +59,7 @@ const run = fc.record(
     until: instantText,
     seen: fc.constantFrom('a', 'c'),
     job: fc.constantFrom('job-1', 'job-2'),
+    engine: fc.constant('job' as const),
     refused: fc.constant('answers 400'),
     lost: instantText,
   },
@@ -93,6 +97,7 @@ const situation: fc.Arbitrary<BackupSnapshot> = fc
         run: fc.option(run, { nil: undefined }),
         state: fc.constantFrom(...backupStates.filter((state) => state !== 'idle')),
         left: fc.option(fc.constant('job-0'), { nil: undefined }),
+        leftJob: fc.option(fc.constant('a-job'), { nil: undefined }),
         generation: fc.integer({ min: 1, max: 4 }),
         hasRecord: fc.boolean(),
         isPaused: fc.constantFrom(false, false, false, true),
@@ -130,11 +135,20 @@ const situation: fc.Arbitrary<BackupSnapshot> = fc
           ),
         ),
         job: read(
-          fc.record({
-            status: fc.constantFrom('pending', 'running', 'completed', 'failed', 'unknown'),
-            backup: fc.constantFrom('a', null),
-            why: fc.constantFrom('exit status 63', null),
-          }),
+          fc.record(
+            {
+              status: fc.constantFrom('pending', 'running', 'completed', 'failed', 'unknown'),
+              backup: fc.constantFrom('a', null),
+              why: fc.constantFrom('exit status 63', null),
+              object: fc.record({
+                ref: fc.constant({ kind: 'Job' as const, namespace: 'db', name: 'a-job' }),
+                uid: fc.constant('job-uid'),
+                resourceVersion: fc.constant('20'),
+                isReleased: fc.boolean(),
+              }),
+            },
+            { requiredKeys: ['status', 'backup', 'why'] },
+          ),
         ),
       })
       .map((given) => {
@@ -149,6 +163,7 @@ const situation: fc.Arbitrary<BackupSnapshot> = fc
         const data = {
           schedules: given.entries,
           ...(given.left === undefined ? {} : { left: given.left }),
+          ...(given.leftJob === undefined ? {} : { leftJob: given.leftJob }),
           ...(given.run === undefined ? {} : { run: given.run }),
         };
         const changes: Partial<BackupRecord> = {
@@ -178,7 +193,8 @@ describe('every decision', () => {
     fc.assert(
       fc.property(situation, seconds, (snapshot, later) => {
         const decision = decide(snapshot, at(later));
-        if (!kindsOf(decision).includes('startBackup')) {
+        const send = kindsOf(decision).find((kind) => starts.has(kind));
+        if (send === undefined) {
           return;
         }
 
@@ -188,8 +204,9 @@ describe('every decision', () => {
         expect(snapshot.shard.isPaused).toBe(false);
         const data = snapshot.record.kind === 'ours' ? snapshot.record.record.data : undefined;
         expect(data?.run).toBeUndefined();
-        expect(data?.left === undefined || snapshot.job.kind !== 'unknown').toBe(true);
-        expect(kindsOf(decision)).toEqual(['advance', 'startBackup']);
+        const earlier = data?.left ?? data?.leftJob;
+        expect(earlier === undefined || snapshot.job.kind !== 'unknown').toBe(true);
+        expect(kindsOf(decision)).toEqual(['advance', send]);
       }),
       { numRuns: 3000 },
     );
@@ -235,6 +252,7 @@ test('the situations begin backups, watch and end them', () => {
   expect([...reasons]).toEqual(
     expect.arrayContaining([
       'BackupAsked',
+      'JobReleased',
       'BackupRunning',
       'BackupSucceeded',
       'BackupFailed',

@@ -36,6 +36,7 @@ test('the rows stand in this order', () => {
     'pausedByUser',
     'recordUnreadable',
     'foreignRecord',
+    'releaseJob',
     'nothingScheduled',
     'pausedByDatabase',
   ]);
@@ -62,6 +63,7 @@ test('the rows stand in this order', () => {
     'leaseStillHeld',
     'outcomeNotTold',
     'answerAwaited',
+    'backupNotListed',
     'outcomeUnknown',
   ]);
 });
@@ -873,7 +875,11 @@ describe('the condition', () => {
   });
 });
 
-test('the longest record fits, with eight schedules and the longest job', () => {
+test.each([
+  ['the longest job', { job: 'j'.repeat(maxAnswerLength), lost: text(0) }],
+  ['a Job', { engine: 'job', job: 'j'.repeat(57), lost: text(0) }],
+  ['the longest refusal of a Job', { engine: 'job', refused: 'r'.repeat(maxAnswerLength) }],
+] as const)('the longest record fits, with eight schedules and %s', (_, known) => {
   const schedules = Array.from({ length: 8 }, (_, place) =>
     aSchedule({ name: `${place}`.padEnd(20, 'x') }),
   );
@@ -896,8 +902,7 @@ test('the longest record fits, with eight schedules and the longest job', () => 
       type: 'differential',
       attempt: 2,
       seen: 's'.repeat(maxSeenLength),
-      lost: text(0),
-      job: 'j'.repeat(maxAnswerLength),
+      ...known,
     }),
     'running',
     { schedules: entries, now: { request: `differential/${'t'.repeat(40)}`, end: 'succeeded' } },

@@ -16,6 +16,7 @@ const nightly: BackupSchedule = {
   cron: '0 2 * * *',
   timeZone: 'Europe/London',
   type: 'full',
+  engine: 'admin',
   suspend: false,
   catchUp: 'latest',
   startingDeadline: '1h',
@@ -83,6 +84,26 @@ function aRecord(change: Partial<BackupRecord> = {}): BackupRecord {
   };
 }
 
+const jobName = 'orders-hourly-2026-01-01t12-00-00z-0-01174642';
+
+function aJobNamed(name: string): KubeObject<'Job'> {
+  const { uid } = aShard().build().metadata;
+  return {
+    metadata: {
+      name,
+      uid: 'job-uid',
+      resourceVersion: '20',
+      labels: {
+        'millrace.dev/shard': 'orders',
+        'millrace.dev/schedule': 'hourly',
+        'millrace.dev/slot': '2026-01-01T12.00.00Z',
+        'millrace.dev/attempt': '0',
+      },
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Shard', name: 'orders', uid, controller: true }],
+    },
+  };
+}
+
 describe('observing', () => {
   test('reads the Database, then lease and list, and no job where there is none', async () => {
     const { kube, look } = aWorld();
@@ -121,6 +142,51 @@ describe('observing', () => {
     await look();
 
     expect(kube.calls).toContain(call);
+  });
+
+  test.each([
+    ['of the run', { schedules: {}, run: aRun({ engine: 'job' }) }, 'asked'],
+    ['of an earlier run', { schedules: {}, leftJob: jobName }, 'idle'],
+  ] as const)(
+    'reads the Job %s by its name, and asks the data plane for none',
+    async (_, data, state) => {
+      const { kube, look } = aWorld(
+        aShard().withRecord('backup-trigger', aRecord({ state, data })),
+      );
+      kube.put('Job', aJobNamed(jobName));
+
+      const { job } = await look();
+
+      expect(kube.calls.filter((call) => /job/i.test(call))).toEqual(['get Job']);
+      expect(job).toMatchObject({ kind: 'present', value: { status: 'running' } });
+    },
+  );
+
+  test('a Job under the name of the run’s that is of somebody else, or of another slot, is not the run’s', async () => {
+    for (const changes of [{ ownerReferences: [] }, { labels: {} }]) {
+      const record = aRecord({
+        state: 'asked',
+        data: { schedules: {}, run: aRun({ engine: 'job' }) },
+      });
+      const { kube, look } = aWorld(aShard().withRecord('backup-trigger', record));
+      const job = aJobNamed(jobName);
+      kube.put('Job', { ...job, metadata: { ...job.metadata, ...changes } });
+
+      expect((await look()).job.kind).toBe('absent');
+    }
+  });
+
+  test('a Job that cannot be read is unknown, one that is not there is absent', async () => {
+    const record = aRecord({
+      state: 'asked',
+      data: { schedules: {}, run: aRun({ engine: 'job' }) },
+    });
+    const gone = aWorld(aShard().withRecord('backup-trigger', record));
+    const unread = aWorld(aShard().withRecord('backup-trigger', record));
+    unread.kube.makeUnknown('get Job');
+
+    expect((await gone.look()).job.kind).toBe('absent');
+    expect((await unread.look()).job.kind).toBe('unknown');
   });
 
   test.each([

@@ -1,28 +1,40 @@
 import type { Backup, BackupJob } from '#shared/admin/admin.ts';
 import type { BackupSchedule } from '#shared/api/backup.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
+import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { decide } from '#functions/backup-trigger/decide.ts';
 import { observe } from '#functions/backup-trigger/observe.ts';
-import { type BackupRecord, readBackupRecord } from '#functions/backup-trigger/record.ts';
+import { type BackupRecord, type Run, readBackupRecord } from '#functions/backup-trigger/record.ts';
 import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { type Invocation, type Writers, execute } from '#shared/kernel/execute.ts';
-import { type Instant, parseInstant, plusSeconds, toText } from '#shared/kernel/instant.ts';
+import {
+  type Clock,
+  type Instant,
+  parseInstant,
+  plusSeconds,
+  toText,
+} from '#shared/kernel/instant.ts';
+import { RetryableError, TerminalError } from '#shared/kernel/errors.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
+import type { JsonObject } from '#shared/kube/json.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
-import type { KubeObject } from '#shared/kube/resources.ts';
+import type { KubeObject, ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { aDatabase, aShard } from '#test/builders/shard.ts';
 
 /** What strikes a look. */
 export type Strike =
-  | { readonly kind: 'none' | 'lostReply' | 'lostRequest' }
+  | { readonly kind: 'none' | 'lostReply' | 'lostRequest' | 'jobRefused' }
   /** The handler ends before, or after, its write of this number. */
   | { readonly kind: 'crashBefore' | 'crashAfter'; readonly write: number }
   /** The handler's clock is wrong by so many seconds. */
   | { readonly kind: 'wrongClock'; readonly seconds: number };
 
 class Crash extends Error {}
+
+/** A start that is later after its intent than this was not to be sent, in seconds. */
+const sentWithinSeconds = 10;
 
 /**
  * One shard with schedules over a model API server and a data plane that runs one backup at a time, in virtual time, with
@@ -51,7 +63,7 @@ export class SimulatedShard {
     this.kube.put('Database', aDatabase()).put('Shard', {
       ...shard,
       metadata: { ...shard.metadata, generation: 1, managedFields: changedAt(start) },
-      spec: { ...shard.spec, backup: { schedules } },
+      spec: { ...shard.spec, backup: { schedules, jobTemplate } },
     });
     for (const { name } of schedules) {
       this.inForceSince.set(name, start);
@@ -84,7 +96,7 @@ export class SimulatedShard {
           generation: (shard.metadata.generation ?? 0) + 1,
           managedFields: changedAt(this.now),
         },
-        spec: { ...shard.spec, backup: { schedules } },
+        spec: { ...shard.spec, backup: { ...shard.spec.backup, schedules } },
       };
     });
   }
@@ -95,6 +107,29 @@ export class SimulatedShard {
       const annotations = value === undefined ? rest : { ...rest, [key]: value };
       return { ...shard, metadata: { ...shard.metadata, annotations } };
     });
+  }
+
+  /** Time passes in the data plane and for the Jobs; one that was released goes at once. */
+  pass(seconds: number): void {
+    this.now = plusSeconds(this.now, seconds);
+    const ended = this.plane.pass(this.now);
+    if (ended !== null) {
+      this.kube.change('Job', ended.name, (job) => ({ ...job, status: statusOf(ended.type) }));
+    }
+    for (const job of this.kube.all('Job')) {
+      if (job.spec?.ttlSecondsAfterFinished !== undefined) {
+        this.kube.remove('Job', job.metadata.name);
+      }
+    }
+  }
+
+  /** A person removes a Job, whatever it does. */
+  removeJob(): void {
+    const name = this.kube.all('Job').at(-1)?.metadata.name;
+    if (name !== undefined) {
+      this.kube.remove('Job', name);
+      this.plane.endJob(name);
+    }
   }
 
   /** One look with a fresh view. @returns whether it wrote the record */
@@ -130,9 +165,9 @@ export class SimulatedShard {
         remainingMs: () => 30_000,
       };
       try {
-        await execute(backupTrigger, target, decision, this.#writers(strike), invocation);
+        await execute(backupTrigger, target, decision, this.#writers(strike, clock), invocation);
       } catch (error) {
-        if (!(error instanceof Crash)) {
+        if (!(error instanceof Crash) && !(error instanceof RetryableError)) {
           throw error;
         }
       }
@@ -144,6 +179,7 @@ export class SimulatedShard {
             add(this.passedOver, labels['schedule'] ?? '', count);
           } else {
             add(this.results, labels['result'] ?? '', count);
+            this.#noteEnd(target, labels['result'] ?? '');
           }
         }
         this.#noteIntent(before);
@@ -164,6 +200,23 @@ export class SimulatedShard {
     return { kind: 'written', resourceVersion: this.shard.metadata.resourceVersion };
   }
 
+  /** What is said of a run must be so: that it made a backup, or that it does not run. */
+  #noteEnd(target: KubeObject<'Shard'>, result: string): void {
+    const before = readBackupRecord(target.metadata);
+    const run = before.kind === 'ours' ? before.record.data.run : undefined;
+    if (run === undefined) {
+      return;
+    }
+    const key = keyOf(run);
+    const why = this.record?.data.schedules[run.schedule]?.why;
+    if ((result === 'succeeded' || result === 'adopted') && !this.plane.made.has(key)) {
+      this.violations.push(`${toText(this.now)}: ${key} ${result} and made no backup`);
+    }
+    if (why !== 'RunDeadline' && this.plane.runningKeys.includes(key)) {
+      this.violations.push(`${toText(this.now)}: ${key} ended as ${result} and still runs`);
+    }
+  }
+
   #noteIntent(before: string | undefined): void {
     const run = this.record?.data.run;
     const key = run === undefined ? '' : `"key":"${this.record?.key ?? ''}"`;
@@ -172,7 +225,7 @@ export class SimulatedShard {
     }
   }
 
-  #writers(strike: Strike): Writers {
+  #writers(strike: Strike, clock: Clock): Writers {
     let writes = 0;
     const struck =
       <Given extends unknown[], Answer>(write: (...given: Given) => Promise<Answer>) =>
@@ -188,14 +241,34 @@ export class SimulatedShard {
         return answer;
       };
     const { kube } = this;
+    const makeJob = struck(
+      async <K extends ResourceKind>(ref: ObjectRef<K>, manifest: JsonObject) => {
+        if (strike.kind === 'jobRefused') {
+          throw new TerminalError('WriteInvalid', `writing Job db/${ref.name}: 422 Invalid`);
+        }
+        if (strike.kind === 'lostRequest') {
+          throw new RetryableError('WriteOutcomeUnknown', 'no answer');
+        }
+        const made = await kube.create(ref, manifest);
+        if (made.kind === 'written') {
+          const key = this.#noteStart(clock());
+          this.plane.startJob(ref.name, key, this.record?.data.run?.type ?? 'full', this.now);
+        }
+        if (strike.kind === 'lostReply') {
+          throw new RetryableError('WriteOutcomeUnknown', 'no answer');
+        }
+        return made;
+      },
+    );
     return {
       kube: {
         get: (ref) => kube.get(ref),
         swapAnnotation: struck((ref, change) => kube.swapAnnotation(ref, change)),
-        mergePatch: (ref, patch, guard) => kube.mergePatch(ref, patch, guard),
+        mergePatch: struck((ref, patch, guard) => kube.mergePatch(ref, patch, guard)),
         applyStatus: struck((_ref, status, _manager, guard) => this.#applyStatus(status, guard)),
-        // Nobody reads Events, and thousands would slow the model down.
-        create: async () => ({ kind: 'written', resourceVersion: '' }),
+        create: async (ref, manifest) =>
+          // Nobody reads Events, and thousands would slow the model down.
+          ref.kind === 'Job' ? makeJob(ref, manifest) : { kind: 'written', resourceVersion: '' },
         delete: (ref, guard) => kube.delete(ref, guard),
       },
       topology: () => Promise.reject(new Error('this step writes nothing there')),
@@ -206,26 +279,37 @@ export class SimulatedShard {
           if (strike.kind === 'lostRequest') {
             return { kind: 'unknown', why: 'no answer' };
           }
-          this.#noteStart();
-          const result = this.plane.start(type, this.now);
+          const key = this.#noteStart(clock());
+          const result = this.plane.start(key, type, this.now);
           return strike.kind === 'lostReply' ? { kind: 'unknown', why: 'no answer' } : result;
         }),
       }),
     };
   }
 
-  #noteStart(): void {
+  /**
+   * @param sentAt by the clock of the handler that sends
+   * @returns what is started
+   */
+  #noteStart(sentAt: Instant): string {
     const run = this.record?.data.run;
     if (run === undefined) {
       this.violations.push(`${toText(this.now)}: started without an intent`);
-      return;
+      return '';
     }
-    const key = `${run.schedule}/${run.slot}/${run.attempt}`;
+    const key = keyOf(run);
+    if (sentAt >= plusSeconds(parseInstant(run.at) ?? (0 as Instant), sentWithinSeconds)) {
+      this.violations.push(`${toText(this.now)}: ${key} was sent too long after its intent`);
+    }
+    const drain = readDrainRecord(this.shard.metadata);
+    if (drain.kind === 'ours' && drain.record.state === 'finished') {
+      this.violations.push(`${toText(this.now)}: ${key} started beside a drain`);
+    }
     add(this.starts, key, 1);
     if ((this.starts.get(key) ?? 0) > 1) {
       this.violations.push(`${toText(this.now)}: ${key} started twice`);
     }
-    if (this.plane.isBusy(this.now)) {
+    if (this.plane.isBusy(this.now) || this.plane.runningJob !== null) {
       this.violations.push(`${toText(this.now)}: ${key} started while a backup ran`);
     }
     const slot = parseInstant(run.slot);
@@ -237,11 +321,22 @@ export class SimulatedShard {
     if (schedule?.suspend === true) {
       this.violations.push(`${key} started while its schedule was suspended`);
     }
+    return key;
   }
+}
+
+const jobTemplate = { spec: { containers: [{ name: 'backup', image: 'backup' }] } };
+
+function keyOf({ schedule, slot, attempt }: Run): string {
+  return `${schedule}/${slot}/${attempt}`;
 }
 
 export function add(counts: Map<string, number>, key: string, count: number): void {
   counts.set(key, (counts.get(key) ?? 0) + count);
+}
+
+function statusOf(type: 'Complete' | 'Failed') {
+  return { conditions: [{ type, status: 'True' as const, message: 'as the job controller says' }] };
 }
 
 function changedAt(instant: Instant) {
@@ -255,11 +350,21 @@ export class SimulatedPlane {
   #jobs = new Map<string, BackupJob>();
   #running: {
     readonly job: string;
+    readonly key: string;
     readonly type: Backup['type'];
     from: Instant;
     to: Instant;
     fails: boolean;
   } | null = null;
+  #jobRun: {
+    readonly name: string;
+    readonly key: string;
+    readonly type: Backup['type'];
+    from: Instant;
+    to: Instant;
+  } | null = null;
+  /** Whose backups were complete once. */
+  readonly made = new Set<string>();
   #foreignUntil = 0 as Instant;
   #count = 0;
   /** How likely a read has no answer, and a backup fails. */
@@ -296,12 +401,13 @@ export class SimulatedPlane {
     return this.#running !== null || now < this.#foreignUntil;
   }
 
-  start(type: Backup['type'], now: Instant) {
+  start(key: string, type: Backup['type'], now: Instant) {
     this.#count += 1;
     const job = `job-${this.#count}`;
-    const seconds = 5 + Math.floor(this.#random() ** 3 * 400);
+    const seconds = 5 + Math.floor(this.#random() ** 6 * 400);
     this.#running = {
       job,
+      key,
       type,
       from: now,
       to: plusSeconds(now, seconds),
@@ -311,9 +417,31 @@ export class SimulatedPlane {
     return { kind: 'started' as const, job };
   }
 
+  /** What runs now, whoever has forgotten it. */
+  get runningKeys(): readonly string[] {
+    return [this.#running, this.#jobRun].flatMap((run) => run?.key ?? []);
+  }
+
+  get runningJob(): string | null {
+    return this.#jobRun?.name ?? null;
+  }
+
+  /** The container of a Job backs up by its own means, without the lease. */
+  startJob(name: string, key: string, type: Backup['type'], now: Instant): void {
+    const seconds = 5 + Math.floor(this.#random() ** 6 * 400);
+    this.#jobRun = { name, key, type, from: now, to: plusSeconds(now, seconds) };
+  }
+
+  /** Its Job was removed, and its pod with it. */
+  endJob(name: string): void {
+    if (this.#jobRun?.name === name) {
+      this.#jobRun = null;
+    }
+  }
+
   /** Somebody else backs up. */
   holdLease(until: Instant): void {
-    if (this.#running === null) {
+    if (this.#running === null && this.#jobRun === null) {
       this.#foreignUntil = until;
     }
   }
@@ -324,8 +452,28 @@ export class SimulatedPlane {
     this.#jobs = new Map();
   }
 
-  pass(now: Instant): void {
+  /** @returns the Job that ended, and how */
+  pass(now: Instant): { readonly name: string; readonly type: 'Complete' | 'Failed' } | null {
     this.now = now;
+    this.#passRun(now);
+    const job = this.#jobRun;
+    if (job === null || job.to > now) {
+      return null;
+    }
+    this.#jobRun = null;
+    if (this.#random() < this.failing) {
+      return { name: job.name, type: 'Failed' };
+    }
+    // A container may end well and have made nothing.
+    if (this.#random() >= this.failing) {
+      this.made.add(job.key);
+      this.#count += 1;
+      this.#list({ id: `backup-${this.#count}`, type: job.type, job: null }, job);
+    }
+    return { name: job.name, type: 'Complete' };
+  }
+
+  #passRun(now: Instant): void {
     const run = this.#running;
     if (run === null || run.to > now) {
       return;
@@ -337,13 +485,19 @@ export class SimulatedPlane {
       return;
     }
     this.#jobs.set(run.job, { status: 'completed', backup: id, why: null });
+    this.made.add(run.key);
+    this.#list({ id, type: run.type, job: run.job }, run);
+  }
+
+  #list(
+    backup: Pick<Backup, 'id' | 'type' | 'job'>,
+    { from, to }: { readonly from: Instant; readonly to: Instant },
+  ): void {
     this.#backups.push({
-      id,
-      type: run.type,
+      ...backup,
       status: 'complete',
-      job: run.job,
-      startedAt: toText(run.from),
-      stoppedAt: toText(run.to),
+      startedAt: toText(from),
+      stoppedAt: toText(to),
       sizeBytes: '1000',
     });
     // As many as a repository keeps.

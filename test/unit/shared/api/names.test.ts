@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  backupJobName,
   budgetName,
   claimName,
   fnv1a32,
@@ -115,6 +116,29 @@ describe('the names of one pool', () => {
 
   test.each([-1, 100, 1.5, Number.NaN])('have no index %d', (index) => {
     expect(() => podName('orders', index)).toThrow(RangeError);
+  });
+});
+
+describe("the name of a backup's Job", () => {
+  test('is that of every version before', () => {
+    expect(backupJobName('orders', 'nightly', '2026-01-01T02:00:00Z', 0)).toBe(
+      'orders-nightly-2026-01-01t02-00-00z-0-ac9bdf8b',
+    );
+  });
+
+  test('leaves room for what its pod gets behind it, also where it is cut, and each attempt has its own', () => {
+    const attempt = fc.tuple(label(30), label(20), fc.integer({ min: 0, max: 9 }));
+
+    fc.assert(
+      fc.property(attempt, ([shard, schedule, tries]) => {
+        const name = backupJobName(shard, schedule, '2026-01-01T02:00:00Z', tries);
+
+        expect(`${name}-abcde`).toMatch(dnsLabel);
+        expect(`${name}-abcde`.length).toBeLessThanOrEqual(63);
+        expect(backupJobName(shard, schedule, '2026-01-01T02:00:00Z', tries + 1)).not.toBe(name);
+        expect(backupJobName(shard, schedule, '2026-01-01T02:00:10Z', tries)).not.toBe(name);
+      }),
+    );
   });
 });
 

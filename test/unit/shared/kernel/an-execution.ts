@@ -28,6 +28,7 @@ export const step: StepDeclaration = {
     { effect: 'deleteObject', kind: 'Pod' },
     { effect: 'switchPrimary' },
     { effect: 'startBackup' },
+    { effect: 'startJob', kind: 'Job' },
     { effect: 'patchObject', kind: 'Pod' },
     { effect: 'createObject', kind: 'Pod' },
     { effect: 'createObject', kind: 'PersistentVolumeClaim' },

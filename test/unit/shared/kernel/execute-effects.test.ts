@@ -583,6 +583,113 @@ describe('a backup', () => {
   });
 });
 
+describe('a Job', () => {
+  const asked = aRecord({ state: 'asked', data: { podUid: 'pod-uid', job: null } });
+  const labels = { 'millrace.dev/slot': 'one' };
+  const owner = { uid: 'shard-uid', controller: true };
+  const startJob: Effect<'startJob'> = {
+    kind: 'startJob',
+    object: { kind: 'Job', namespace: 'db', name: 'a-job' },
+    manifest: { metadata: { labels, ownerReferences: [owner] } },
+    answered: {
+      started: aRecord({ state: 'running', data: { job: answerPlace } }),
+      refused: aRecord({ state: 'refused', data: { refused: answerPlace } }),
+    },
+    guard: { recordKey, sendBy: plusSeconds(now, 10) },
+  };
+
+  function start(answers: WriterAnswers = {}, change: Partial<Effect<'startJob'>> = {}) {
+    const { calls, writers } = aWriter(answers);
+    const before = aRecord({ state: 'idle' });
+    const decision = acting('BackupAsked', '', [advance(asked, before)], {
+      ...startJob,
+      ...change,
+    });
+    return { calls, execution: execute(step, aTarget(before), decision, writers, anInvocation()) };
+  }
+
+  function recordsOf(calls: readonly unknown[][]): string[] {
+    return calls
+      .filter(([name]) => name === 'swapAnnotation')
+      .map(([, , change]) => (change as { next: string }).next);
+  }
+
+  test('is made once, and its name is written under the intent’s own text (X2, X9)', async () => {
+    const { calls, execution } = start();
+
+    expect(await execution).toEqual({ kind: 'done', effects: ['advance', 'startJob'] });
+    expect(calls.map(([name]) => name)).toEqual(['swapAnnotation', 'create', 'swapAnnotation']);
+    expect(calls[2]?.[2]).toMatchObject({
+      previous: recordText(asked),
+      next: recordText(aRecord({ state: 'running', data: { job: 'a-job' } })),
+    });
+  });
+
+  test('that is there already is the one to make if owner and labels are', async () => {
+    const ours = start({ standing: present({ metadata: { labels, ownerReferences: [owner] } }) });
+    const others = [
+      present({ metadata: { labels: {}, ownerReferences: [owner] } }),
+      present({ metadata: { labels } }),
+      unknown('no answer'),
+    ].map((standing) => start({ standing }));
+
+    await ours.execution;
+    expect(recordsOf(ours.calls)).toHaveLength(2);
+    for (const { calls, execution } of others) {
+      expect(await execution).toMatchObject({ kind: 'done' });
+      expect(recordsOf(calls)).toHaveLength(1);
+    }
+  });
+
+  test.each([
+    ['invalid', new TerminalError('WriteInvalid', 'writing Job db/a-job: 422 Invalid (spec: No)')],
+    [
+      'forbidden',
+      new RetryableError('WriteForbidden', 'writing Job db/a-job: 422 Invalid (spec: No)'),
+    ],
+  ])('that the API server finds %s leaves why, without its name', async (_, createFails) => {
+    const { calls, execution } = start({ createFails });
+
+    expect(await execution).toMatchObject({ kind: 'done' });
+    expect(recordsOf(calls)[1]).toBe(
+      recordText(aRecord({ state: 'refused', data: { refused: '422 Invalid (spec: No)' } })),
+    );
+  });
+
+  test('without an answer leaves the intent as it is, and the message comes again', async () => {
+    const { calls, execution } = start({
+      createFails: new RetryableError('WriteOutcomeUnknown', 'no answer'),
+    });
+
+    await expect(execution).rejects.toThrow('no answer');
+    expect(recordsOf(calls)).toHaveLength(1);
+  });
+
+  test('is not made at or after its send-by instant', async () => {
+    const { calls, execution } = start({}, { guard: { recordKey, sendBy: now } });
+
+    await expect(execution).rejects.toMatchObject({ reason: 'SendByPassed' });
+    expect(calls.map(([name]) => name)).toEqual(['swapAnnotation']);
+  });
+
+  test('is not made when the intent lost its race', async () => {
+    const { calls, execution } = start({ swapAnnotation: { kind: 'lostRace', why: 'moved' } });
+
+    expect(await execution).toMatchObject({ kind: 'lostRace' });
+    expect(calls.map(([name]) => name)).toEqual(['swapAnnotation']);
+  });
+
+  test.each([
+    ['a record that does not name it', { guard: { recordKey: 'other', sendBy: now } }],
+    ['an answer with no place to go', { answered: { ...startJob.answered, started: aRecord() } }],
+  ])('is refused with %s, before anything is written', async (_, change) => {
+    const { calls, execution } = start({}, change);
+
+    await expect(execution).rejects.toBeInstanceOf(RefusedEffect);
+    expect(calls).toEqual([]);
+  });
+});
+
 test('a step may declare a longer record than others', async () => {
   const long = aRecord({ data: 'x'.repeat(1500) });
   const run = (recordBytes?: number) =>
