@@ -195,8 +195,9 @@ function passOver(input: BackupInput, now: Instant): BackupDecision | undefined 
   return {
     ...acting('SlotsSkipped', texts.join('; '), [
       ...advanceTo(snapshot, next),
-      ...statusEffects(input, data, now),
+      // Before the status, which may lose its race: no later look would emit them.
       ...texts.map((text) => event('Warning', 'SlotsSkipped', text)),
+      ...statusEffects(input, data, now),
     ]),
     counts: passedOver.filter(({ result }) => result === 'skipped').map(skipCount),
   };

@@ -315,8 +315,9 @@ function end(input: BackupInput, now: Instant, how: RunEnd): BackupDecision {
   return {
     ...acting(reason, message, [
       ...advanceTo(snapshot, idleRecord(snapshot, data, reason, wake, now)),
-      ...statusEffects(input, data, now),
+      // Before the status, which may lose its race: no later look would emit it.
       event(isGood ? 'Normal' : 'Warning', reason, message),
+      ...statusEffects(input, data, now),
     ]),
     counts: [runCount(run, how.result)],
   };
