@@ -1,5 +1,4 @@
 import type { StepName } from '#shared/api/steps.ts';
-import { twoSteps } from '#test/builders/two-steps.ts';
 import { type Instant, plusSeconds } from '#shared/kernel/instant.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import type { JsonValue } from '#shared/kube/json.ts';
@@ -349,8 +348,8 @@ async function deliver(step: StepName, world: World): Promise<void> {
 }
 
 /** Steps that do not run have no use for hints. */
-function forgetInactive({ activeSteps, hints }: World): void {
-  for (const step of twoSteps) {
+function forgetInactive({ activeSteps, hints, queues }: World): void {
+  for (const step of queues.keys()) {
     if (!activeSteps.has(step)) {
       hints.take(step);
     }

@@ -26,6 +26,8 @@ export interface Workload {
   readonly edits?: readonly Edit[];
   /** What is still missing to the goal; none: reached. Asked when nothing moves any more. */
   missing(world: World): readonly string[];
+  /** What is missing besides where nothing at all went wrong: how it must end then and then only. */
+  missingUndisturbed?(world: World): readonly string[];
   /**
    * People act in the middle, so when something happens decides which member it concerns: then creates and deletes are
    * compared by kind; or how many it concerns, and they are not compared at all.
