@@ -139,4 +139,12 @@ export const regressions: readonly Regression[] = [
     },
     without: 'drain-others-kept-off-late',
   },
+  {
+    found: 'a shard was told to be stalled for half an hour after its backups went on',
+    plan: {
+      workload: 'a drain that does not end',
+      strikes: [{ at: 885, fault: 'F19 record malformed' }],
+    },
+    without: 'backup-condition-unheard',
+  },
 ];

@@ -1,3 +1,4 @@
+import { backupMutants } from './backup-mutants.ts';
 import { dataPlaneMutants } from './data-plane-mutants.ts';
 import { drainMutants } from './drain-mutants.ts';
 import { kernelMutants } from './kernel-mutants.ts';
@@ -22,5 +23,6 @@ export const catalogue: readonly Mutant[] = [
   ...dataPlaneMutants,
   ...drainMutants,
   ...poolPodsMutants,
+  ...backupMutants,
   ...relayMutants,
 ];

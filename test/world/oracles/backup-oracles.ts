@@ -58,6 +58,8 @@ export class BackupOracles implements Witness {
   /** By the key of the intent. */
   #sent: readonly string[] = [];
   #inForce: Readonly<Record<string, InForce>> = {};
+  /** The backups that there were when the run that is on was written down. */
+  #before: readonly string[] = [];
   #specChangedAt = 0 as Instant;
   #isSkewed = false;
   #isTampered = false;
@@ -71,6 +73,7 @@ export class BackupOracles implements Witness {
     copy.#slots = this.#slots;
     copy.#sent = this.#sent;
     copy.#inForce = this.#inForce;
+    copy.#before = this.#before;
     copy.#specChangedAt = this.#specChangedAt;
     copy.#isSkewed = this.#isSkewed;
     copy.#isTampered = this.#isTampered;
@@ -82,6 +85,7 @@ export class BackupOracles implements Witness {
       slots: this.#slots,
       sent: this.#sent,
       inForce: this.#inForce,
+      before: this.#before,
       specChangedAt: this.#specChangedAt,
       isSkewed: this.#isSkewed,
       isTampered: this.#isTampered,
@@ -310,9 +314,8 @@ export class BackupOracles implements Witness {
   /** B6: it is in the repository, and the look that says so has read that it is. */
   #checkGood(by: InFlight, run: Run, result: SlotResult, { multigres }: World): void {
     const { stored } = multigres.state.backups;
-    const asked = parseInstant(run.at) ?? 0;
-    const isThere = stored.some(({ jobId, startedAtMs }) =>
-      run.job === undefined ? startedAtMs >= asked - clockSlackMs : jobId === run.job,
+    const isThere = stored.some(({ id, jobId }) =>
+      run.job === undefined ? !this.#before.includes(id) : jobId === run.job,
     );
     const list = lookOf(by).find(({ call }) => call.name === 'backups');
     const told = JSON.stringify(list?.body ?? '');
@@ -453,6 +456,7 @@ export class BackupOracles implements Witness {
       () => `${nameOf(by)} begins ${nameOfRun(run)}, which is ${known?.state} ${known?.attempt}`,
     );
     this.#setSlot(key, { state: 'runs', attempt: run.attempt });
+    this.#before = world.multigres.state.backups.stored.map(({ id }) => id);
     if (run.schedule === '@now') {
       return;
     }
@@ -570,7 +574,6 @@ export class BackupOracles implements Witness {
 /** As backup-trigger's README promises. */
 const sendWithinSeconds = 10;
 const mostRepeats = 2;
-const clockSlackMs = 60_000;
 
 function isEnd(state: Slot['state']): boolean {
   return state !== 'runs' && state !== 'again';
