@@ -58,34 +58,6 @@ function evidence(): readonly Mutant[] {
       breaks: 'A record of drain-step that nobody can read counts as no drain.',
       expected: ['B7'],
     },
-    {
-      id: 'backup-earlier-run-forgotten',
-      file: watching,
-      find: 'how.mayGoOn === true && run.job !== undefined',
-      replace: 'how.mayGoOn === true && run.job === undefined',
-      breaks: 'A run that goes on after its deadline is forgotten, and another begins beside it.',
-      expected: ['B1', 'B4', 'X8'],
-      also: [
-        {
-          file: holdUps,
-          find: "  return backups.kind === 'present'\n",
-          replace: "  return backups.kind !== 'absent'\n",
-        },
-        {
-          file: holdUps,
-          find: "  return lease.kind === 'present'\n",
-          replace: "  return lease.kind === 'present' && lease.value.holder === 'nobody'\n",
-        },
-      ],
-    },
-    {
-      id: 'backup-earlier-run-unasked',
-      file: holdUps,
-      find: "return job.value.status === 'completed' || job.value.status === 'failed'\n",
-      replace: "return job.value.status !== 'unknown'\n",
-      breaks: 'A backup begins while the job of an earlier one says that it runs.',
-      expected: ['B1', 'B4'],
-    },
   ];
 }
 

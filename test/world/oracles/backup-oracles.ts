@@ -558,11 +558,15 @@ export class BackupOracles implements Witness {
 
   /** B4: who begins a backup takes the lease from whoever has it, and so ends what runs. */
   #checkNobodyRobbed(by: InFlight, { multigres }: World): void {
-    const running = multigres.state.backups.line.filter(({ kind }) => kind !== 'question');
+    const { line, jobs } = multigres.state.backups;
+    const running = [
+      ...line.flatMap((turn) => (turn.kind === 'question' ? [] : [turn.jobId])),
+      ...jobs.flatMap(({ jobId, status }) => (status === 'pending' ? [jobId] : [])),
+    ];
     this.#tally.check(
       'B4',
       running.length === 0 || this.#isTampered,
-      () => `${nameOf(by)} begins a backup while ${JSON.stringify(running)} goes on`,
+      () => `${nameOf(by)} begins a backup while ${running.join(', ')} goes on`,
     );
   }
 

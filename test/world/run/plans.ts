@@ -357,13 +357,15 @@ function countsOf(
 
 /**
  * Two candidates with the same key strike the same kind of question of the same step, after as many writes and decisions
- * of the same handler, in the same state of all records and while as many pods are there and as many are going.
+ * of the same handler, in the same state of all records, while as many pods are there and as many are going, and as many
+ * backups are made and under way.
  */
 function keyOf({ moment: { operation, world, isFirst }, fault }: Candidate): string {
   const { by, call } = operation;
   const { writes, handler } = by;
   const moment = [writes, handler.looks.length, isFirst];
-  return [stateOf(world), podsIn(world), by.step, call.name, ...moment, fault.name].join('/');
+  const standing = [stateOf(world), podsIn(world), backupsIn(world)];
+  return [...standing, by.step, call.name, ...moment, fault.name].join('/');
 }
 
 /** `3, 1 going` */
@@ -371,6 +373,12 @@ function podsIn(world: World): string {
   const pods = world.api.list('Pod');
   const going = pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
   return `${pods.length}, ${going.length} going`;
+}
+
+/** `2, running`: how many there are, and who backs up or waits to. */
+function backupsIn({ multigres }: World): string {
+  const { stored, line } = multigres.state.backups;
+  return [stored.length, ...line.map(({ kind }) => kind)].join(', ');
 }
 
 /** The states of all records, for telling moments apart. */

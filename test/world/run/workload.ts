@@ -41,6 +41,8 @@ export interface Workload {
   readonly givesUpQuorum?: true;
   /** Further checks of this workload's step, beside those that hold for all. */
   readonly witnesses?: readonly ((tally: Tally) => Witness)[];
+  /** So many first faults are tried in CI, drawn by seed; all that are left after pruning when not given. */
+  readonly firstFaultsInCi?: number;
   /** At most so many deliveries without faults, and so many more for each fault: the published bound of convergence. */
   readonly bound: { readonly deliveries: number; readonly perFault: number };
 }

@@ -26,7 +26,8 @@ type Schedule = {
 const alone: readonly StepName[] = ['backup-trigger'];
 const allThree: readonly StepName[] = ['drain-step', 'pool-pods', 'backup-trigger'];
 
-const bound = { deliveries: 200, perFault: 200 };
+/** Each of these runs for minutes, and their faults are much alike: CI draws some. */
+const common = { bound: { deliveries: 200, perFault: 200 }, firstFaultsInCi: 160 };
 
 function aShard(options: Partial<ClusterOptions> = {}): Workload['create'] {
   return (tally) =>
@@ -138,7 +139,7 @@ export const workloads: readonly Workload[] = [
     ],
     missing: missingSlots,
     ...endsAs({ often: ['succeeded', 'succeeded'] }),
-    bound,
+    ...common,
   },
   {
     name: 'a backup outlives the next slots',
@@ -150,7 +151,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingSlots,
     ...endsAs({ often: ['succeeded', 'skipped', 'succeeded', 'skipped', 'skipped'] }),
-    bound,
+    ...common,
   },
   {
     name: 'three schedules',
@@ -170,7 +171,7 @@ export const workloads: readonly Workload[] = [
       'b-differential': ['succeeded', 'succeeded'],
       'c-full': ['succeeded'],
     }),
-    bound,
+    ...common,
   },
   {
     name: 'suspended and in force again',
@@ -194,7 +195,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingSlots,
     ...endsAs({ often: ['skipped', 'succeeded', 'skipped', 'succeeded'] }),
-    bound,
+    ...common,
   },
   {
     name: 'a night in autumn',
@@ -207,7 +208,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingSlots,
     ...endsAs({ nightly: ['succeeded'] }),
-    bound,
+    ...common,
   },
   {
     name: 'a night in spring',
@@ -223,7 +224,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingSlots,
     ...endsAs({ nightly: ['succeeded', 'succeeded', 'succeeded'], never: [] }),
-    bound,
+    ...common,
   },
   {
     name: 'asked for besides',
@@ -237,7 +238,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingSlots,
     ...endsAs({ '@now': ['succeeded', 'succeeded'], often: ['succeeded'] }),
-    bound,
+    ...common,
   },
   {
     name: 'once more where nobody knows',
@@ -254,11 +255,11 @@ export const workloads: readonly Workload[] = [
           act: (at) => at.fault({ kind: 'adminRestart' }),
         });
       }
-      suspendAll(world, 400);
+      suspendAll(world, 560);
     },
     missing: missingSlots,
     ...endsAs({ hourly: ['succeeded'] }),
-    bound,
+    ...common,
   },
   {
     name: 'somebody else backs up',
@@ -276,7 +277,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingSlots,
     ...endsAs({ often: ['skipped', 'succeeded', 'failed'] }),
-    bound,
+    ...common,
   },
   {
     name: 'the relay is away over slots',
@@ -305,7 +306,7 @@ export const workloads: readonly Workload[] = [
       patient: ['succeeded'],
       late: ['skipped'],
     }),
-    bound,
+    ...common,
   },
   {
     name: 'another timing',
@@ -323,7 +324,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingSlots,
     ...endsAs({ often: ['succeeded', 'succeeded', 'succeeded'], other: ['succeeded'] }),
-    bound,
+    ...common,
   },
   {
     name: 'a backup hangs',
@@ -337,7 +338,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: missingSlots,
     ...endsAs({ often: ['failed', 'skipped', 'skipped', 'succeeded', 'succeeded'] }),
-    bound,
+    ...common,
   },
   {
     name: 'a drain in the middle of a slot',
@@ -351,7 +352,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: (world) => [...missingMembers(world), ...missingSlots(world)],
     ...endsAs({ often: ['succeeded', 'succeeded'] }),
-    bound,
+    ...common,
   },
   {
     name: 'a drain that does not end',
@@ -377,7 +378,7 @@ export const workloads: readonly Workload[] = [
     },
     missing: (world) => [...missingMembers(world), ...missingSlots(world)],
     ...endsAs({ hourly: ['skipped'], patient: ['skipped', 'skipped', 'succeeded'] }),
-    bound,
+    ...common,
   },
 ];
 
