@@ -440,9 +440,12 @@ function isUnsettled({ world, settled }: State): boolean {
 
 /** What handlers can see of the data plane, without what only counts up. */
 function standingOf({ multigres: { state } }: World) {
-  const { members, consensus, switchover } = state;
+  const { members, consensus, switchover, backups } = state;
   const { decision, proposal } = consensus;
-  return ofValue([members, decision, proposal, switchover?.podUid ?? null]);
+  const { jobs, line, leaseOf, stored } = backups;
+  const inLine = line.filter(({ kind }) => kind !== 'question').map(({ kind }) => kind);
+  const ofBackups = [jobs.map(({ status }) => status), inLine, leaseOf, stored.length];
+  return ofValue([members, decision, proposal, switchover?.podUid ?? null, ofBackups]);
 }
 
 /** The data plane does nothing by itself, and no handler waits for it. */
@@ -459,6 +462,7 @@ function nextWithoutDataPlane(world: World): Instant | undefined {
   const times = [
     world.hints.nextWake(),
     ...[...world.queues.values()].map((queue) => queue.nextVisibleAt()),
+    ...world.planned.map(({ at }) => at),
   ].filter((time) => time !== undefined && time > world.now);
   return times.length === 0 ? undefined : (Math.min(...times.map(Number)) as Instant);
 }

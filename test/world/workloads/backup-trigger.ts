@@ -41,10 +41,17 @@ function schedule(world: World, schedules: readonly Schedule[]): void {
 
 /** People want none any more, after so many seconds: what runs goes on to its end. */
 function suspendAll(world: World, seconds: number): void {
-  world.later('people suspend every schedule', seconds, (at) => setSuspended(at, true));
+  world.later(suspending, seconds, (at) => setSuspended(at, true));
 }
 
-function setSuspended(world: World, suspend: boolean): void {
+const suspending = 'people suspend every schedule';
+
+/** Until they suspend every schedule for good. */
+export function areBackupsWanted(world: World): boolean {
+  return world.planned.some(({ name }) => name === suspending);
+}
+
+export function setSuspended(world: World, suspend: boolean): void {
   const schedules = theShard(world)?.spec.backup?.schedules ?? [];
   schedule(
     world,
@@ -113,6 +120,24 @@ const hourly: Schedule = {
   cron: '1 * * * *',
 };
 
+/** One slot, and nothing after it: small enough for every order in which handlers can go about it. */
+export function oneSlot(
+  options: Partial<ClusterOptions>,
+  change: Partial<Schedule> = {},
+): Omit<Workload, 'name'> {
+  return {
+    steps: alone,
+    create: aShard(options),
+    begin: (world) => {
+      schedule(world, [{ ...everyHalfMinute, ...change }]);
+      suspendAll(world, 40);
+    },
+    missing: missingSlots,
+    witnesses: [(tally) => new BackupOracles(tally)],
+    bound: { deliveries: 300, perFault: 0 },
+  };
+}
+
 /** backup-trigger alone, and with the steps that move members. Each ends when people suspend what they scheduled. */
 export const workloads: readonly Workload[] = [
   {
@@ -129,12 +154,17 @@ export const workloads: readonly Workload[] = [
         name: 'suspended for 10 s',
         act: (world) => {
           setSuspended(world, true);
-          world.later('people want backups again', 10, (at) => setSuspended(at, false));
+          world.later('people want backups again', 10, (at) =>
+            setSuspended(at, !areBackupsWanted(at)),
+          );
         },
       },
       {
         name: 'every 20 s',
-        act: (world) => schedule(world, [{ ...everyHalfMinute, every: '20s' }]),
+        act: (world) => {
+          const suspend = !areBackupsWanted(world);
+          schedule(world, [{ ...everyHalfMinute, every: '20s', suspend }]);
+        },
       },
     ],
     missing: missingSlots,
