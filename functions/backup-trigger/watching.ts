@@ -172,11 +172,12 @@ export function answerAwaited(input: BackupInput, now: Instant): BackupDecision 
   const { run } = running(input);
   const lostAt = parseInstant(run.lost);
   const message = 'nothing shows that it runs';
-  // A moment that is still to come was written by a clock that was wrong.
+  // A moment that is still to come was written by a clock that was wrong: of the loss as of the intent.
   if (lostAt === undefined || lostAt > now) {
     return watch(input, now, 'BackupOutcomeAwaited', message, { ...run, lost: toText(now) });
   }
-  const from = Math.max(lostAt, parseInstant(run.at) ?? lostAt);
+  const asked = parseInstant(run.at) ?? lostAt;
+  const from = asked > now ? lostAt : Math.max(lostAt, asked);
   return now < from + outcomeSeconds * 1000
     ? watch(input, now, 'BackupOutcomeAwaited', message, run)
     : undefined;
