@@ -147,4 +147,13 @@ export const regressions: readonly Regression[] = [
     },
     without: 'backup-condition-unheard',
   },
+  {
+    found:
+      'a backup that nobody knew was waited for until the time of a clock that had been an hour ahead',
+    plan: {
+      workload: 'once more where nobody knows',
+      strikes: [{ at: 0, fault: 'F26 every clock ahead' }],
+    },
+    without: 'backup-intent-in-the-future-awaited',
+  },
 ];

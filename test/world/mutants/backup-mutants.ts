@@ -238,6 +238,21 @@ function outcomes(): readonly Mutant[] {
       expected: ['B6'],
     },
     {
+      id: 'backup-intent-in-the-future-awaited',
+      file: watching,
+      find: 'const from = asked > now ? lostAt : Math.max(lostAt, asked);',
+      replace: 'const from = Math.max(lostAt, asked);',
+      breaks: 'An intent by a clock that was an hour ahead is watched closely until then.',
+      expected: ['X8'],
+      also: [
+        {
+          file: 'functions/backup-trigger/moves.ts',
+          find: 'Math.abs(now - Date.parse(run.at)) < youngForSeconds * 1000',
+          replace: 'now - Date.parse(run.at) < youngForSeconds * 1000',
+        },
+      ],
+    },
+    {
       id: 'backup-failure-unseen',
       file: watching,
       find: "const hasFailed = job.kind === 'present' && job.value.status === 'failed';",

@@ -178,6 +178,8 @@ export class World {
   activeSteps: ReadonlySet<StepName>;
   version: Version = 'shipped';
   clocks: Clocks = rightClocks;
+  /** What a person on duty has done because a condition said so, each time. */
+  duties: readonly string[] = [];
   /** Writes of handlers that changed something. */
   oursWritten = 0;
   /** When anybody last wrote, or a handler last began. */
@@ -217,6 +219,7 @@ export class World {
       this.version = copyOf.version;
       this.clocks = copyOf.clocks;
       this.oursWritten = copyOf.oursWritten;
+      this.duties = copyOf.duties;
       this.#outages = copyOf.#outages;
       this.#past = copyOf.#past;
     }
@@ -296,6 +299,7 @@ export class World {
       planned: this.planned.map(({ name, at }) => ({ name, at })),
       outages: this.#outages,
       clocks: this.clocks,
+      duties: this.duties,
       version: this.version,
       isTopologyReachable: this.multigres.isTopologyReachable,
     };
