@@ -70,7 +70,8 @@ export const routing: Routing = {
       step: 'pool-pods',
       target: 'Shard',
       records: ['drain-step'],
-      conditions: ['Drained'],
+      // What others cannot go on with by themselves is told in `Stalled` as well.
+      conditions: ['Drained', 'BackupsOnSchedule'],
       ownConditions: ['Ready', 'Reconciling', 'Stalled', 'PodsUpToDate'],
       requests: [reconcileRequest],
       members: true,

@@ -95,7 +95,8 @@ export function runRecord(
   // That of the intent as long as the run is on: what has changed since shows only beside it.
   const generation =
     runOf(snapshot) === undefined ? current : (recordOf(snapshot)?.generation ?? current);
-  const isYoung = now < Date.parse(run.at) + youngForSeconds * 1000;
+  // An instant that is far from now was written by a clock that was wrong, whichever way: nobody looks often for an hour.
+  const isYoung = Math.abs(now - Date.parse(run.at)) < youngForSeconds * 1000;
   return {
     v: 1,
     uid,

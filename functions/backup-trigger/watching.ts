@@ -201,14 +201,15 @@ export function answerAwaited(input: BackupInput, now: Instant): BackupDecision 
   const { record, run } = running(input);
   const lostAt = parseInstant(run.lost);
   const message = 'nothing shows that it runs';
-  if (record.state === 'asked' && now < (parseInstant(run.at) ?? 0) + answerSeconds * 1000) {
+  const asked = parseInstant(run.at) ?? now;
+  if (record.state === 'asked' && Math.abs(now - asked) < answerSeconds * 1000) {
     return watch(input, now, 'BackupOutcomeAwaited', message, run);
   }
-  // A moment that is still to come was written by a clock that was wrong.
+  // A moment that is still to come was written by a clock that was wrong: of the loss as of the intent.
   if (lostAt === undefined || lostAt > now) {
     return watch(input, now, 'BackupOutcomeAwaited', message, { ...run, lost: toText(now) });
   }
-  const from = Math.max(lostAt, parseInstant(run.at) ?? lostAt);
+  const from = asked > now ? lostAt : Math.max(lostAt, asked);
   return now < from + outcomeSeconds * 1000
     ? watch(input, now, 'BackupOutcomeAwaited', message, run)
     : undefined;

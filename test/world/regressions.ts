@@ -139,4 +139,21 @@ export const regressions: readonly Regression[] = [
     },
     without: 'drain-others-kept-off-late',
   },
+  {
+    found: 'a shard was told to be stalled for half an hour after its backups went on',
+    plan: {
+      workload: 'a drain that does not end',
+      strikes: [{ at: 885, fault: 'F19 record malformed' }],
+    },
+    without: 'backup-condition-unheard',
+  },
+  {
+    found:
+      'a backup that nobody knew was waited for until the time of a clock that had been an hour ahead',
+    plan: {
+      workload: 'once more where nobody knows',
+      strikes: [{ at: 0, fault: 'F26 every clock ahead' }],
+    },
+    without: 'backup-intent-in-the-future-awaited',
+  },
 ];

@@ -55,6 +55,8 @@ export interface ApiServerOptions {
    * of a list are not of one moment.
    */
   readonly versions?: 'cluster' | 'object';
+  /** Whether who reads one Shard is told when its spec last changed: one entry of `managedFields`, as if one manager wrote it. */
+  readonly tellsSpecTimes?: boolean;
   /** Namespaces that are there from the start; `default` when not given. Others are made as on any server. */
   readonly namespaces?: readonly string[];
 }
@@ -89,12 +91,14 @@ const defaultManager = 'millrace';
  *
  * It is held to the real one row by row (test/world/conformance). A request that it does not reproduce at all throws, so
  * that no run is green because of an answer that nobody compared. Not reproduced: permissions, admission but that of
- * claims and namespaces, managedFields (ownership works, it is only not shown), the volume of a pod's token, the validation
- * of built-in kinds beyond metadata and what cannot be changed, the status of budgets, evictions, deletions of whole
+ * claims and namespaces, managedFields (ownership works, it is only not shown, but for when a spec last changed where that
+ * is wanted), the volume of a pod's token, the validation of built-in kinds beyond metadata and what cannot be changed, the status of budgets, evictions, deletions of whole
  * collections.
  */
 export class ApiServer {
   readonly #versions: 'cluster' | 'object';
+  /** By the keys of Shards, where it is to be told. */
+  #specChanges: ReadonlyMap<string, Instant> | undefined;
   #shelves: Shelf[];
   /** Which shelves no fork shares. */
   #isOwn: boolean[];
@@ -104,8 +108,10 @@ export class ApiServer {
   /** Writes there had been when controllers last found nothing to do. */
   #calmAt = -1;
 
-  constructor({ versions = 'cluster', namespaces = ['default'] }: ApiServerOptions = {}) {
+  constructor(options: ApiServerOptions = {}) {
+    const { versions = 'cluster', namespaces = ['default'], tellsSpecTimes = false } = options;
     this.#versions = versions;
+    this.#specChanges = tellsSpecTimes ? new Map() : undefined;
     this.#shelves = kinds.map(() => new Shelf());
     this.#isOwn = kinds.map(() => true);
     for (const name of namespaces) {
@@ -130,6 +136,7 @@ export class ApiServer {
       name === undefined
         ? this.#writeCollection(kind, namespace, turn)
         : this.#writeObject({ kind, namespace, name }, subresource, turn);
+    turn.commits.forEach((commit) => this.#rememberSpecChange(commit, now));
     return { response, commits: turn.commits };
   }
 
@@ -185,6 +192,22 @@ export class ApiServer {
     return this.#entry({ kind, namespace, name })?.managers ?? [];
   }
 
+  /** When the spec of an object last changed, where that is told. */
+  specChangedAt(
+    kind: ResourceKind,
+    namespace: string | undefined,
+    name: string,
+  ): Instant | undefined {
+    return kind === 'Shard' ? this.#specChanges?.get(keyOf(namespace, name)) : undefined;
+  }
+
+  #rememberSpecChange({ kind, namespace, name, before, after }: Commit, now: Instant): void {
+    const isChange = before?.metadata.generation !== after?.metadata.generation;
+    if (this.#specChanges !== undefined && kind === 'Shard' && isChange) {
+      this.#specChanges = new Map([...this.#specChanges, [keyOf(namespace, name), now]]);
+    }
+  }
+
   /** How many writes to objects of this kind there have been: as long as it stays, none has changed. */
   writesOf(kind: ResourceKind): number {
     return this.#shelf(kind).writes;
@@ -202,6 +225,7 @@ export class ApiServer {
     fork.#isOwn = kinds.map(() => false);
     this.#isOwn = kinds.map(() => false);
     fork.#version = this.#version;
+    fork.#specChanges = this.#specChanges;
     fork.#uids = this.#uids;
     fork.#compactedTo = this.#compactedTo;
     fork.#calmAt = this.#calmAt;
@@ -225,7 +249,9 @@ export class ApiServer {
     if (object === undefined) {
       return notFound(kind, name);
     }
-    return ok(200, wantsMetadata(request) ? metadataOf(object) : object);
+    const changedAt = this.specChangedAt(kind, namespace, name);
+    const told = changedAt === undefined ? object : withSpecTime(object, changedAt);
+    return ok(200, wantsMetadata(request) ? metadataOf(told) : told);
   }
 
   #writeCollection(kind: ResourceKind, namespace: string | undefined, turn: Turn): KubeResponse {
@@ -586,4 +612,12 @@ function managersAfter(
         '.status',
         name,
       );
+}
+
+/** As the real one tells it, but for the names of the fields below the spec. */
+function withSpecTime(object: StoredObject, changedAt: Instant): StoredObject {
+  const time = `${new Date(changedAt).toISOString().slice(0, 19)}Z`;
+  const entry = { manager: 'people', operation: 'Update', time, fieldsV1: { 'f:spec': {} } };
+  const metadata = withFields(object.metadata, { managedFields: [entry] });
+  return withFields(object, { metadata });
 }

@@ -1,3 +1,4 @@
+import { backupMutants } from './backup-mutants.ts';
 import { dataPlaneMutants } from './data-plane-mutants.ts';
 import { drainMutants } from './drain-mutants.ts';
 import { kernelMutants } from './kernel-mutants.ts';
@@ -12,7 +13,7 @@ import { relayMutants } from './relay-mutants.ts';
  *
  * Left to unit tests, each seen to fail there, is what cannot be seen here: the executor's own refusals, for which no step
  * asks; guards behind which others stand (a newer rule that others know, the uid of a leaver's claim, the successor of an
- * object whose end is heard of late); reads that hang, since no request takes time; and what nothing here ever says or is:
+ * object whose end is heard of late, the job of a backup that outlasted its deadline); reads that hang, since no request takes time; and what nothing here ever says or is:
  * another durability policy, a database that is not ready, a leader elected twice, an answer about another pooler, a second
  * shard's pods.
  */
@@ -22,5 +23,6 @@ export const catalogue: readonly Mutant[] = [
   ...dataPlaneMutants,
   ...drainMutants,
   ...poolPodsMutants,
+  ...backupMutants,
   ...relayMutants,
 ];

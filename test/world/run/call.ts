@@ -1,7 +1,7 @@
 import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import type { Question } from './handler.ts';
 
-/** What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `delete Pod`, `range`, `switch`. */
+/** What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `range`, `lease`, `switch`, `start backup`. */
 export interface Call {
   readonly via: 'api' | 'topology' | 'admin' | 'queue';
   readonly name: string;
@@ -48,7 +48,14 @@ function read(question: Question): Call {
     const [, namespace, service, rest = ''] = proxy;
     const via = service === adminService ? 'admin' : 'topology';
     const isEffect = via === 'admin' ? method === 'POST' : rest.endsWith('/txn');
-    const name = via === 'admin' ? (isEffect ? 'switch' : 'status') : isEffect ? 'retire' : 'range';
+    const name =
+      via === 'admin'
+        ? adminCallOf(method, rest)
+        : isEffect
+          ? 'retire'
+          : isLease(question.request.body)
+            ? 'lease'
+            : 'range';
     return { ...nothing, via, name, isEffect, namespace, path: rest };
   }
   const found = resource.exec(path);
@@ -61,6 +68,22 @@ function read(question: Question): Call {
   const isCached = question.request.query?.['resourceVersion'] !== undefined;
   const name = nameOf(method, kind, object, part, question.request.contentType);
   return { via: 'api', name, isEffect, isCached, kind, namespace, object, path: '' };
+}
+
+function adminCallOf(method: string, path: string): string {
+  if (path.startsWith('/api/v1/backups')) {
+    return method === 'POST' ? 'start backup' : 'backups';
+  }
+  if (method === 'POST') {
+    return 'switch';
+  }
+  return path.startsWith('/api/v1/jobs/') ? 'job' : 'status';
+}
+
+/** The one key whose holder backs the shard up. */
+function isLease(body: unknown): boolean {
+  const { key = '' } = (body ?? {}) as { readonly key?: string };
+  return /\/backups\/.+\/lock$/.test(Buffer.from(key, 'base64').toString());
 }
 
 const nothing = {

@@ -1,14 +1,13 @@
 import { type Audience, concernsOf } from '#events/relay/digest.ts';
 import { changedConcerns } from '#events/relay/known-world.ts';
 import { readObject } from '#events/relay/watched-object.ts';
-import { watchedKinds } from '#events/routes.ts';
+import { type Routing, routing, watchedKinds } from '#events/routes.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import { type Instant, parseInstant, plusSeconds } from '#shared/kernel/instant.ts';
 import { wakeOf } from '#shared/kernel/record.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
 import type { ApiServer, Commit } from '#test/world/model/api-server.ts';
-import { twoRoutes, twoSteps } from '#test/builders/two-steps.ts';
 
 /** A target and the step that has to look at it: `drain-step Shard/db/orders`. */
 export interface Due {
@@ -26,10 +25,6 @@ interface Alarm {
   readonly everySeconds: number;
 }
 
-const { routes } = twoRoutes;
-
-const watched: ReadonlySet<ResourceKind> = new Set(watchedKinds(twoRoutes));
-
 /** An `at` that fired and is still recorded fires again after this many seconds, as with the relay. */
 const overdueAgainSeconds = 300;
 
@@ -39,36 +34,63 @@ const overdueAgainSeconds = 300;
  * test/world/relay.
  */
 export class DirectHints {
+  readonly #steps: readonly StepName[];
+  readonly #routing: Routing;
+  readonly #watched: ReadonlySet<ResourceKind>;
   #due: readonly Due[] = [];
   #alarms: readonly Alarm[] = [];
+  /** Nobody sends anything; what becomes due meanwhile is not forgotten, as no list of a relay that begins anew forgets it. */
+  #isAway = false;
+
+  /** @param steps those that hints are sent to */
+  constructor(steps: readonly StepName[]) {
+    this.#steps = steps;
+    this.#routing = {
+      ...routing,
+      routes: routing.routes.filter(({ step }) => steps.includes(step)),
+    };
+    this.#watched = new Set(watchedKinds(this.#routing));
+  }
 
   fork(): DirectHints {
-    const copy = new DirectHints();
+    const copy = new DirectHints(this.#steps);
     copy.#due = this.#due;
     copy.#alarms = this.#alarms;
+    copy.#isAway = this.#isAway;
     return copy;
+  }
+
+  /** From here on nothing is sent, until {@link DirectHints.comeBack}. */
+  goAway(): void {
+    this.#isAway = true;
+  }
+
+  /** What begins anew looks at everything once. */
+  comeBack(api: ApiServer): void {
+    this.#isAway = false;
+    this.resync(api);
   }
 
   /** Takes in a write. */
   see(commit: Commit, api: ApiServer, now: Instant): void {
-    if (!watched.has(commit.kind)) {
+    if (!this.#watched.has(commit.kind)) {
       return;
     }
-    const before = concernsIn(commit, commit.before);
-    const after = concernsIn(commit, commit.after);
+    const before = concernsIn(commit, commit.before, this.#routing);
+    const after = concernsIn(commit, commit.after, this.#routing);
     const isSameObject = commit.before?.metadata.uid === commit.after?.metadata.uid;
     const changed = isSameObject ? changedConcerns(before, after) : [...before, ...after];
     for (const { audience } of changed) {
       this.#tell(audience, commit, api);
     }
-    if (routes.some(({ target }) => target === commit.kind)) {
+    if (this.#routing.routes.some(({ target }) => target === commit.kind)) {
       this.#followRecords(commit, now);
     }
   }
 
   /** Everything once, as the relay does every half hour. */
   resync(api: ApiServer): void {
-    for (const { step, target } of routes) {
+    for (const { step, target } of this.#routing.routes) {
       for (const object of api.list(target)) {
         this.#mark(dueOf(step, target, object));
       }
@@ -94,6 +116,9 @@ export class DirectHints {
 
   /** Hands out what is due, for one step or for all; each at most once however often it changed. */
   take(step?: StepName): readonly Due[] {
+    if (this.#isAway) {
+      return [];
+    }
     const due = this.#due.filter((each) => step === undefined || each.step === step);
     this.#due = step === undefined ? [] : this.#due.filter((each) => each.step !== step);
     return due;
@@ -105,8 +130,12 @@ export class DirectHints {
   }
 
   /** Everything it remembers, for telling states apart. */
-  get remembered(): { readonly due: readonly Due[]; readonly alarms: readonly object[] } {
-    return { due: this.#due, alarms: this.#alarms };
+  get remembered(): {
+    readonly due: readonly Due[];
+    readonly alarms: readonly object[];
+    readonly isAway: boolean;
+  } {
+    return { due: this.#due, alarms: this.#alarms, isAway: this.#isAway };
   }
 
   get isQuiet(): boolean {
@@ -144,7 +173,7 @@ export class DirectHints {
   }
 
   #markMembersOf(kind: ResourceKind, target: KubeObject<ResourceKind> | undefined): void {
-    for (const route of routes) {
+    for (const route of this.#routing.routes) {
       if (target !== undefined && route.target === kind && route.members) {
         this.#mark(dueOf(route.step, kind, target));
       }
@@ -152,7 +181,7 @@ export class DirectHints {
   }
 
   #markAll(kind: ResourceKind, target: KubeObject<ResourceKind>): void {
-    for (const route of routes) {
+    for (const route of this.#routing.routes) {
       if (route.target === kind) {
         this.#mark(dueOf(route.step, kind, target));
       }
@@ -171,7 +200,7 @@ export class DirectHints {
     if (after === null) {
       return;
     }
-    for (const step of twoSteps) {
+    for (const step of this.#steps) {
       const record = after.metadata.annotations?.[recordAnnotation(step)] ?? '';
       const isOf = ({ due }: Alarm): boolean => due.step === step && due.uid === after.metadata.uid;
       const known = this.#alarms.find(isOf);
@@ -191,9 +220,9 @@ export class DirectHints {
   }
 }
 
-function concernsIn({ kind }: Commit, object: Commit['after']) {
+function concernsIn({ kind }: Commit, object: Commit['after'], routes: Routing) {
   const read = object === null ? undefined : readObject(object);
-  return read === undefined ? [] : concernsOf(twoRoutes, kind, read);
+  return read === undefined ? [] : concernsOf(routes, kind, read);
 }
 
 function dueOf(

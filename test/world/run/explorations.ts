@@ -11,6 +11,7 @@ import {
   scale,
   theShard,
 } from '#test/world/workloads/cluster.ts';
+import { areBackupsWanted, oneSlot, setSuspended } from '#test/world/workloads/backup-trigger.ts';
 import type { Exploration } from './explorer.ts';
 import { replacePod } from './faults.ts';
 import type { Act, Bounds } from './interleavings.ts';
@@ -39,6 +40,16 @@ const nameReused: Act = {
   isPossible: (world) =>
     pods(world).some(({ metadata }) => metadata.deletionTimestamp === undefined),
   act: replacePod,
+};
+
+/** And wanted again right away: nobody may have seen it. */
+const suspended: Act = {
+  name: 'a person suspends the schedule, and wants it again',
+  isPossible: areBackupsWanted,
+  act: (world) => {
+    setSuspended(world, true);
+    setSuspended(world, false);
+  },
 };
 
 const drainAlone: readonly StepName[] = ['drain-step'];
@@ -121,6 +132,36 @@ const sized: readonly Sized[] = [
     long: { ...calm, handlers: 1, acts: [nameReused, scaledTo(3)], crashes: 1, duplicates: 1 },
     workload: aWorkload(both, { replicas: 3, whenScaled: 'Delete' }, scaleDown),
   },
+  {
+    name: 'a slot',
+    short: { ...calm, handlers: 3, answersIn: 'every order' },
+    long: { ...calm, handlers: 3, duplicates: 2, answersIn: 'every order' },
+    workload: aSlot(),
+  },
+  {
+    name: 'a slot, a handler crashes beside another',
+    short: { ...calm, crashes: 1, duplicates: 1 },
+    long: { ...calm, handlers: 3, crashes: 2, duplicates: 1 },
+    workload: aSlot(),
+  },
+  {
+    name: 'a slot, an answer is lost',
+    short: { ...calm, lostAnswers: 1 },
+    long: { ...calm, lostAnswers: 2, crashes: 1 },
+    workload: aSlot(),
+  },
+  {
+    name: 'a slot, a handler hangs',
+    short: { ...calm, pauses: 1 },
+    long: { ...calm, pauses: 1, crashes: 1, duplicates: 1 },
+    workload: aSlot(),
+  },
+  {
+    name: 'a slot, suspended and wanted again at any moment',
+    short: { ...calm, acts: [suspended], crashes: 1 },
+    long: { ...calm, acts: [suspended], lostAnswers: 1, crashes: 1, duplicates: 1 },
+    workload: aSlot(),
+  },
 ];
 
 /** Every state space, in the bounds of a scale. */
@@ -129,6 +170,14 @@ export function explorationsOf(scale: 'short' | 'long'): readonly Exploration[] 
     ...exploration,
     bounds: scale === 'short' ? short : long,
   }));
+}
+
+/** What nobody knows is begun once more. */
+function aSlot(): Exploration['workload'] {
+  return (memory) => ({
+    name: 'explored: a slot',
+    ...oneSlot({ versions: 'object', memory }, { onUnknown: 'rerun' }),
+  });
 }
 
 function scaleDown(world: World): void {

@@ -1,3 +1,4 @@
+import type { Fault as DataPlaneFault } from '#infra/local/data-plane/fault.ts';
 import { forceDrain, recordAnnotation } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
@@ -41,7 +42,9 @@ const onFirst: Fits = ({ isFirst }) => isFirst;
 const anywhere: Fits = ({ call }) => call.via !== 'queue' && call.name !== 'create Event';
 
 /** An unfenced request that was asked for is on its way: what stands still then is the network, not the handler. */
-const beforeSending: Fits = (at) => anywhere(at) && at.call.name !== 'switch';
+const beforeSending: Fits = (at) => anywhere(at) && !unfenced.has(at.call.name);
+
+const unfenced: ReadonlySet<string> = new Set(['switch', 'start backup']);
 
 /** What the operator that Multigres brings along marks the pods with that it drains. */
 export const markOfOthers = 'drain.multigres.com/state';
@@ -250,13 +253,54 @@ const commonFaults: readonly Fault[] = [
   shaky('F33 nobody leads', anywhere, lasting({ kind: 'noPrimary' }, 15)),
 ];
 
+const whoBacksUpDies = 'F32 who backs up dies';
+
+/** What goes wrong with backups, and with schedules; only where backup-trigger runs. */
+const backupFaults: readonly Fault[] = [
+  theirs('F23 multiadmin restarts', anywhere, (_operation, world) => {
+    world.fault({ kind: 'adminRestart' });
+    return 'served';
+  }),
+  ours('F31 relay away for 70 s', onFirst, relayAway(70)),
+  ours('F31 relay away for 400 s', onFirst, relayAway(400)),
+  ours('F31 woken again and again', onFirst, ({ by }, world) => {
+    for (const seconds of [1, 2, 4, 7, 11, 16, 22, 29, 37]) {
+      world.later('it is woken again', seconds, (at) =>
+        by.received.forEach(({ body }) => at.send(by.step, body)),
+      );
+    }
+    return 'served';
+  }),
+  {
+    ...theirs(whoBacksUpDies, anywhere, (_operation, world) => {
+      const { line } = world.multigres.state.backups;
+      const podUid = line.find(({ kind }) => kind === 'running')?.podUid ?? '';
+      const member = world.multigres.state.members[podUid];
+      if (member !== undefined) {
+        world.fault({ kind: 'podDeath', pod: member.pod.name, leaves: 'failed' });
+      }
+      return 'served';
+    }),
+    costs: 'a member',
+  },
+  theirs('F33 lease held by others', anywhere, lasting({ kind: 'leaseHeld' }, 40)),
+  theirs('F33 a backup fails', anywhere, lasting({ kind: 'backupFails', times: 'once' }, 60)),
+  theirs('F33 backups hang', anywhere, lasting({ kind: 'backupHangs' }, 100)),
+];
+
 /** Every fault that may strike this workload: those that are the same for all, and its own edits (F18). */
-export function faultsOf({ steps, edits = [], losesMember }: Workload): readonly Fault[] {
-  const common = commonFaults.filter(
-    ({ costs }) =>
+export function faultsOf(workload: Workload): readonly Fault[] {
+  const { steps, edits = [], losesMember } = workload;
+  const shared = [...commonFaults, ...(steps.includes('backup-trigger') ? backupFaults : [])];
+  const isAlone = steps.every((step) => step === 'backup-trigger');
+  const common = shared.filter(
+    ({ name, costs }) =>
       costs === 'nothing' ||
       costs === 'the lead' ||
-      (steps.length === twoSteps.length && (costs !== 'a further member' || losesMember !== true)),
+      // Where nobody looks after members, nobody misses the one that backs up either.
+      (isAlone && name === whoBacksUpDies) ||
+      (twoSteps.every((step) => steps.includes(step)) &&
+        (costs !== 'a further member' || losesMember !== true)),
   );
   const own = edits.map(({ name, act }) =>
     theirs(`F18 ${name}`, anywhere, (_operation, world) => {
@@ -308,12 +352,19 @@ function outage(via: 'api' | 'topology' | 'admin'): Fault['strike'] {
 }
 
 function lasting(
-  fault: { readonly kind: 'nodeNotReady' | 'undecidedProposal' | 'noPrimary' },
+  fault: Exclude<DataPlaneFault, { readonly pod: string }>,
   seconds: number,
 ): Fault['strike'] {
   return (_operation, world) => {
     world.fault(fault);
     world.later(`${fault.kind} is over`, seconds, (at) => at.lift(fault.kind));
+    return 'served';
+  };
+}
+
+function relayAway(seconds: number): Fault['strike'] {
+  return (_operation, world) => {
+    world.silenceRelay(seconds);
     return 'served';
   };
 }

@@ -1,5 +1,4 @@
 import type { StepName } from '#shared/api/steps.ts';
-import { twoSteps } from '#test/builders/two-steps.ts';
 import { type Instant, plusSeconds } from '#shared/kernel/instant.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import type { JsonValue } from '#shared/kube/json.ts';
@@ -349,8 +348,8 @@ async function deliver(step: StepName, world: World): Promise<void> {
 }
 
 /** Steps that do not run have no use for hints. */
-function forgetInactive({ activeSteps, hints }: World): void {
-  for (const step of twoSteps) {
+function forgetInactive({ activeSteps, hints, queues }: World): void {
+  for (const step of queues.keys()) {
     if (!activeSteps.has(step)) {
       hints.take(step);
     }
@@ -441,9 +440,12 @@ function isUnsettled({ world, settled }: State): boolean {
 
 /** What handlers can see of the data plane, without what only counts up. */
 function standingOf({ multigres: { state } }: World) {
-  const { members, consensus, switchover } = state;
+  const { members, consensus, switchover, backups } = state;
   const { decision, proposal } = consensus;
-  return ofValue([members, decision, proposal, switchover?.podUid ?? null]);
+  const { jobs, line, leaseOf, stored } = backups;
+  const inLine = line.filter(({ kind }) => kind !== 'question').map(({ kind }) => kind);
+  const ofBackups = [jobs.map(({ status }) => status), inLine, leaseOf, stored.length];
+  return ofValue([members, decision, proposal, switchover?.podUid ?? null, ofBackups]);
 }
 
 /** The data plane does nothing by itself, and no handler waits for it. */
@@ -460,6 +462,7 @@ function nextWithoutDataPlane(world: World): Instant | undefined {
   const times = [
     world.hints.nextWake(),
     ...[...world.queues.values()].map((queue) => queue.nextVisibleAt()),
+    ...world.planned.map(({ at }) => at),
   ].filter((time) => time !== undefined && time > world.now);
   return times.length === 0 ? undefined : (Math.min(...times.map(Number)) as Instant);
 }

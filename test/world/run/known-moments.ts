@@ -35,6 +35,9 @@ export class KnownMoments {
 
   /** Keeps the moment, and says whether an earlier run that was held to the same, or to more, came through it. */
   isKnown(world: World, stage: string, course: Course): boolean {
+    if (world.companions.some(({ remembered }) => remembered === undefined)) {
+      return false;
+    }
     const key = textOf(ofMoment(world, stage));
     const found = this.#passed.get(key);
     if (

@@ -114,7 +114,7 @@ export class PlanSearch {
   readonly #violations: PlanViolation[] = [];
   readonly #covered = new Set<string>();
   readonly #random: Random;
-  readonly #moments: KnownMoments | undefined;
+  readonly #moments = new KnownMoments();
   #plans = 0;
   #known = 0;
   #raw = 0;
@@ -134,8 +134,6 @@ export class PlanSearch {
     this.#options = options;
     this.#faults = faultsOf(workload);
     this.#random = new Random(options.seed);
-    // What a workload's own checks remember nobody knows.
-    this.#moments = workload.witnesses === undefined ? new KnownMoments() : undefined;
   }
 
   get report(): PlanReport {
@@ -234,7 +232,7 @@ export class PlanSearch {
     const lastStrike = strikes.at(-1)?.at ?? -1;
     const isCompared = strikes.every(({ fault }) => fault.isOnlyOurs);
     let isKnown = false;
-    this.#moments?.begin();
+    this.#moments.begin();
     try {
       await runToEnd(world, {
         workload: this.#workload,
@@ -242,7 +240,7 @@ export class PlanSearch {
         isUndisturbed: strikes.length === 0,
         isKnown: (at, stage) => {
           const course = { strikes: strikes.length, isCompared };
-          isKnown = this.#moments?.isKnown(at, stage, course) === true;
+          isKnown = this.#moments.isKnown(at, stage, course);
           return isKnown;
         },
         onOperation: (operation, at) => {
@@ -268,8 +266,11 @@ export class PlanSearch {
     this.#virtualMs += world.now - begun.now;
   }
 
-  /** P4: where nothing goes wrong nothing is given back. */
-  #checkUndisturbed({ witness }: World): void {
+  /** P4, X8: where nothing goes wrong nothing is given back, and all ends as it is meant to. */
+  #checkUndisturbed(world: World): void {
+    const missing = this.#workload.missingUndisturbed?.(world) ?? [];
+    this.#options.tally.check('X8', missing.length === 0, () => missing.join('; '));
+    const { witness } = world;
     const givenBack = witness instanceof Oracles ? witness.givenBack : 0;
     this.#options.tally.check(
       'P4',
@@ -356,13 +357,15 @@ function countsOf(
 
 /**
  * Two candidates with the same key strike the same kind of question of the same step, after as many writes and decisions
- * of the same handler, in the same state of all records and while as many pods are there and as many are going.
+ * of the same handler, in the same state of all records, while as many pods are there and as many are going, and as many
+ * backups are made and under way.
  */
 function keyOf({ moment: { operation, world, isFirst }, fault }: Candidate): string {
   const { by, call } = operation;
   const { writes, handler } = by;
   const moment = [writes, handler.looks.length, isFirst];
-  return [stateOf(world), podsIn(world), by.step, call.name, ...moment, fault.name].join('/');
+  const standing = [stateOf(world), podsIn(world), backupsIn(world)];
+  return [...standing, by.step, call.name, ...moment, fault.name].join('/');
 }
 
 /** `3, 1 going` */
@@ -370,6 +373,12 @@ function podsIn(world: World): string {
   const pods = world.api.list('Pod');
   const going = pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
   return `${pods.length}, ${going.length} going`;
+}
+
+/** `2, running`: how many there are, and who backs up or waits to. */
+function backupsIn({ multigres }: World): string {
+  const { stored, line } = multigres.state.backups;
+  return [stored.length, ...line.map(({ kind }) => kind)].join(', ');
 }
 
 /** The states of all records, for telling moments apart. */

@@ -213,10 +213,19 @@ function resetRecords(
 }
 
 function doOnce(world: World, name: string, act: (at: World) => void): void {
-  if (!world.planned.some((planned) => planned.name === name)) {
-    world.later(name, attentionSeconds, act);
+  if (world.planned.some((planned) => planned.name === name)) {
+    return;
   }
+  world.later(name, attentionSeconds, (at) => {
+    at.duties = [...at.duties, name];
+    const times = at.duties.filter((done) => done === name).length;
+    at.tally.check('X8', times <= mostTimes, () => `${name}, for the ${times}th time`);
+    act(at);
+  });
 }
+
+/** Who is asked for the same thing more often is asked for something that does not help, or was done. */
+const mostTimes = 10;
 
 function annotate(world: World, ref: ObjectRef, key: string, value: string | null): void {
   edit(world, ref, { metadata: { annotations: { [key]: value } } });

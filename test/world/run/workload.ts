@@ -26,6 +26,8 @@ export interface Workload {
   readonly edits?: readonly Edit[];
   /** What is still missing to the goal; none: reached. Asked when nothing moves any more. */
   missing(world: World): readonly string[];
+  /** What is missing besides where nothing at all went wrong: how it must end then and then only. */
+  missingUndisturbed?(world: World): readonly string[];
   /**
    * People act in the middle, so when something happens decides which member it concerns: then creates and deletes are
    * compared by kind; or how many it concerns, and they are not compared at all.
@@ -39,6 +41,8 @@ export interface Workload {
   readonly givesUpQuorum?: true;
   /** Further checks of this workload's step, beside those that hold for all. */
   readonly witnesses?: readonly ((tally: Tally) => Witness)[];
+  /** So many first faults are tried in CI, drawn by seed; all that are left after pruning when not given. */
+  readonly firstFaultsInCi?: number;
   /** At most so many deliveries without faults, and so many more for each fault: the published bound of convergence. */
   readonly bound: { readonly deliveries: number; readonly perFault: number };
 }

@@ -1,4 +1,4 @@
-import type { DataPlaneState, TimerTask } from '#infra/local/data-plane/state.ts';
+import type { Backups, DataPlaneState, TimerTask } from '#infra/local/data-plane/state.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import { Oracles } from '#test/world/oracles/oracles.ts';
@@ -29,12 +29,16 @@ export function ofWorld(world: World): Mixer {
       ofQueue(queue, world.now, (receipt) => holdersOf(receipt, step, handlers, world)),
     );
   }
-  const { due, alarms } = world.hints.remembered;
+  const { due, alarms, isAway } = world.hints.remembered;
   mixer.fingerprint(ofMany(due.map(ofConstant))).fingerprint(ofMany(alarms.map(ofConstant)));
+  mixer.number(Number(isAway));
   const { witness } = world;
   if (witness instanceof Oracles) {
     const { switchovers, isLenient } = witness.remembered;
     mixer.fingerprint(ofConstant(switchovers)).number(Number(isLenient));
+  }
+  for (const { remembered } of world.companions) {
+    mixer.fingerprint(ofValue(remembered));
   }
   return mixer;
 }
@@ -49,7 +53,9 @@ function ofApi(api: ApiServer): Fingerprint {
     mixer.fingerprint(ofValue(api.list(kind)));
   }
   for (const { metadata } of api.list('Shard')) {
-    mixer.fingerprint(ofConstant(api.managersOf('Shard', metadata.namespace, metadata.name)));
+    const { namespace, name } = metadata;
+    mixer.fingerprint(ofConstant(api.managersOf('Shard', namespace, name)));
+    mixer.number(api.specChangedAt('Shard', namespace, name) ?? 0);
   }
   return mixer.end();
 }
@@ -87,6 +93,7 @@ export function ofTopology({ etcd, multigres }: World): Fingerprint {
 function ofDataPlaneState(state: DataPlaneState): Fingerprint {
   const { timers, members, volumes, consensus, topology, outbox, parked, switchover, faults } =
     state;
+  const { backups } = state;
   const due = timers
     .toSorted((one, other) => one.atMs - other.atMs || one.order - other.order)
     .map(({ atMs, task }) => [atMs, unnumbered(task)]);
@@ -101,8 +108,23 @@ function ofDataPlaneState(state: DataPlaneState): Fingerprint {
   const text = JSON.stringify([due, members, volumes, consensus, waiting, faults]);
   return new Mixer()
     .text(text)
+    .fingerprint(ofBackups(backups))
     .fingerprint(topology === null ? ofValue(null) : ofConstant(topology))
     .end();
+}
+
+const knownBackups = new WeakMap<Backups, Fingerprint>();
+
+/** Replaced as a whole whenever anything of it changes. */
+function ofBackups(backups: Backups): Fingerprint {
+  const known = knownBackups.get(backups);
+  if (known !== undefined) {
+    return known;
+  }
+  const line = backups.line.map((turn) => ('requestId' in turn ? { ...turn, requestId: 0 } : turn));
+  const print = ofValue({ ...backups, line });
+  knownBackups.set(backups, print);
+  return print;
 }
 
 function unnumbered(task: TimerTask): object {
@@ -140,12 +162,15 @@ function ofInFlight(by: InFlight, world: World): Fingerprint {
 
 /** What the data plane still has to do for a question, by which two that wait differ. */
 function whereItWaits(
-  { question, reply }: NonNullable<InFlight['waits']>,
+  { question, reply, until }: NonNullable<InFlight['waits']>,
   { state }: Multigres,
 ): string {
   const isResigning = state.switchover?.requestIds.includes(reply) === true;
   const timer = state.timers.find(({ task }) => 'requestId' in task && task.requestId === reply);
-  return `${question.id} ${isResigning} ${timer?.atMs} ${timer?.task.kind}`;
+  const place = state.backups.line.findIndex(
+    (turn) => 'requestId' in turn && turn.requestId === reply,
+  );
+  return `${question.id} ${isResigning} ${timer?.atMs} ${timer?.task.kind} ${place} ${until}`;
 }
 
 function ofQueue(

@@ -57,7 +57,13 @@ export interface InFlight {
   readonly hangsUntil: Instant | undefined;
   /** The question that waits for the data plane's answer, and that answer's id. */
   readonly waits:
-    | { readonly question: Question; readonly call: Call; readonly reply: number }
+    | {
+        readonly question: Question;
+        readonly call: Call;
+        readonly reply: number;
+        /** How long it waits at most. */
+        readonly until: Instant;
+      }
     | undefined;
 }
 
@@ -98,6 +104,8 @@ export interface Witness {
   fork(): Witness;
   /** What was counted so far does not count. */
   startCounting?(): void;
+  /** Everything of the past that a later verdict depends on, as JSON has it: without it no two moments count as the same. */
+  readonly remembered?: object;
   /** All is at rest. */
   atRest?(world: World): void;
   /** It stayed so, and the workload says that its goal is reached. */
@@ -111,6 +119,8 @@ export interface Setup {
   readonly witness: Witness;
   readonly tally: Tally;
   readonly versions?: 'cluster' | 'object';
+  /** Whether the API server tells when specs changed (`managedFields`); without it nobody knows. */
+  readonly tellsSpecTimes?: boolean;
   /** Where handlers with the same history are to run once. */
   readonly memory?: HandlerMemory;
 }
@@ -168,6 +178,8 @@ export class World {
   activeSteps: ReadonlySet<StepName>;
   version: Version = 'shipped';
   clocks: Clocks = rightClocks;
+  /** What a person on duty has done because a condition said so, each time. */
+  duties: readonly string[] = [];
   /** Writes of handlers that changed something. */
   oursWritten = 0;
   /** When anybody last wrote, or a handler last began. */
@@ -177,7 +189,12 @@ export class World {
 
   constructor(setup: Setup, copyOf?: World) {
     this.now = copyOf?.now ?? setup.start;
-    this.api = copyOf?.api.fork() ?? new ApiServer({ versions: setup.versions ?? 'cluster' });
+    this.api =
+      copyOf?.api.fork() ??
+      new ApiServer({
+        versions: setup.versions ?? 'cluster',
+        tellsSpecTimes: setup.tellsSpecTimes ?? false,
+      });
     this.etcd = copyOf?.etcd.fork() ?? new Etcd();
     this.multigres = copyOf?.multigres.fork() ?? setup.multigres;
     this.queues = new Map(
@@ -188,7 +205,7 @@ export class World {
     );
     this.activeAt = copyOf?.activeAt ?? setup.start;
     this.activeSteps = copyOf?.activeSteps ?? new Set(setup.steps);
-    this.hints = copyOf?.hints.fork() ?? new DirectHints();
+    this.hints = copyOf?.hints.fork() ?? new DirectHints(setup.steps);
     this.witness = copyOf?.witness.fork() ?? setup.witness;
     this.#companions = copyOf === undefined ? [] : copyOf.#companions.map((other) => other.fork());
     this.#setup = setup;
@@ -202,6 +219,7 @@ export class World {
       this.version = copyOf.version;
       this.clocks = copyOf.clocks;
       this.oursWritten = copyOf.oursWritten;
+      this.duties = copyOf.duties;
       this.#outages = copyOf.#outages;
       this.#past = copyOf.#past;
     }
@@ -249,6 +267,10 @@ export class World {
     this.#companions = [...this.#companions, witness];
   }
 
+  get companions(): readonly Witness[] {
+    return this.#companions;
+  }
+
   /** Everyone who is told of what happens. */
   get witnesses(): readonly Witness[] {
     return [this.witness, ...this.#companions];
@@ -277,6 +299,7 @@ export class World {
       planned: this.planned.map(({ name, at }) => ({ name, at })),
       outages: this.#outages,
       clocks: this.clocks,
+      duties: this.duties,
       version: this.version,
       isTopologyReachable: this.multigres.isTopologyReachable,
     };
@@ -379,7 +402,7 @@ export class World {
     }
   }
 
-  /** Hands over what the data plane answered meanwhile. */
+  /** Hands over what the data plane answered meanwhile, or that it did not in the time there was. */
   async hearReplies(): Promise<boolean> {
     const replies = this.multigres.takeReplies();
     for (const { id, reply } of replies) {
@@ -390,12 +413,29 @@ export class World {
           reply === 'dropped'
             ? { kind: 'broken', why: 'the connection was reset' }
             : { kind: 'answered', response: { status: reply.status, body: reply.body } };
-        const free = { ...by, waits: undefined };
-        this.#replace(free);
-        await this.#goOn({ index: this.operations, by: free, question, call }, answer);
+        await this.#endWait(by, { question, call }, answer);
       }
     }
-    return replies.length > 0;
+    const tired = this.inFlight.filter(
+      ({ waits }) => waits !== undefined && waits.until <= this.now,
+    );
+    for (const by of tired) {
+      if (by.waits !== undefined) {
+        this.#tell(() => `${nameOf(by)} waits no longer`);
+        await this.#endWait(by, by.waits, { kind: 'broken', why: 'no answer came in time' });
+      }
+    }
+    return replies.length > 0 || tired.length > 0;
+  }
+
+  async #endWait(
+    by: InFlight,
+    { question, call }: Pick<NonNullable<InFlight['waits']>, 'question' | 'call'>,
+    answer: Answer,
+  ): Promise<void> {
+    const free = { ...by, waits: undefined };
+    this.#replace(free);
+    await this.#goOn({ index: this.operations, by: free, question, call }, answer);
   }
 
   /** The next instant at which something happens by itself. */
@@ -404,7 +444,7 @@ export class World {
       this.multigres.nextDue(),
       this.hints.nextWake(),
       ...[...this.queues.values()].map((queue) => queue.nextVisibleAt()),
-      ...this.inFlight.map(({ hangsUntil }) => hangsUntil),
+      ...this.inFlight.flatMap(({ hangsUntil, waits }) => [hangsUntil, waits?.until]),
       ...this.#outages.map(({ until }) => until),
       ...this.planned.map(({ at }) => at),
     ];
@@ -428,6 +468,12 @@ export class World {
   jump(instant: Instant): void {
     this.multigres.jump(this, instant);
     this.passTo(instant);
+  }
+
+  /** Nobody sends hints for so long; then everything is looked at once. */
+  silenceRelay(seconds: number): void {
+    this.hints.goAway();
+    this.later('the relay is back', seconds, (at) => at.hints.comeBack(at.api));
   }
 
   /** A part of the outside world answers nobody for so long. */
@@ -612,7 +658,8 @@ export class World {
           this,
           this.now,
         );
-        this.#replace({ ...this.#current(by), waits: { question, call, reply } });
+        const until = plusSeconds(this.now, (request.timeoutMs ?? functionTimeoutMs) / 1000);
+        this.#replace({ ...this.#current(by), waits: { question, call, reply, until } });
         return 'later';
       }
       case 'api':

@@ -44,7 +44,9 @@ async function exploreAll(
       isPruned: isPruned[scale],
     });
     searches.push(search);
-    const candidates = await search.candidates();
+    const found = await search.candidates();
+    const most = scale === 'short' ? workload.firstFaultsInCi : undefined;
+    const candidates = most === undefined ? found : new Random(seed).sample(found, most);
     for (let from = 0; from < candidates.length; from += blockLength) {
       blocks.push({ search, candidates: candidates.slice(from, from + blockLength) });
     }

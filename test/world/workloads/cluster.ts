@@ -1,5 +1,6 @@
 import type { DataPlaneConfig } from '#infra/local/data-plane/state.ts';
 import { releasedClaim } from '#shared/api/annotations.ts';
+import type { StepName } from '#shared/api/steps.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { cellLabel, poolLabel } from '#shared/api/labels.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
@@ -18,18 +19,24 @@ import { type Setup, World } from '#test/world/run/world.ts';
 import { twoSteps } from '#test/builders/two-steps.ts';
 
 /** 2026-01-01T00:00:00Z */
-const start = Date.UTC(2026, 0, 1) as Instant;
+const usualStart = Date.UTC(2026, 0, 1) as Instant;
 
 const namespace = worldNamespace;
 const shardName = 'orders';
 
-export interface ClusterOptions extends Pick<Setup, 'versions' | 'memory'> {
+export interface ClusterOptions extends Pick<Setup, 'versions' | 'memory' | 'tellsSpecTimes'> {
   readonly replicas: number;
   readonly cells?: readonly string[];
   readonly whenScaled?: 'Retain' | 'Delete';
   /** Members that must hold a write, the leader among them. */
   readonly requiredCount?: number;
   readonly seed?: number;
+  /** The steps there are; drain-step and pool-pods when not given. */
+  readonly steps?: readonly StepName[];
+  /** 2026-01-01T00:00:00Z when not given. */
+  readonly start?: Instant;
+  /** How long backups run, in milliseconds. */
+  readonly backupMs?: DataPlaneConfig['backupMs'];
 }
 
 const config: DataPlaneConfig = {
@@ -44,9 +51,10 @@ const config: DataPlaneConfig = {
 
 /** A world with one Database and one Shard `orders`, whose pods and data plane have yet to come up. */
 export function aWorld(tally: Tally, options: ClusterOptions): World {
-  const { cells = ['zone-a'], requiredCount = 2, seed = 1 } = options;
+  const { cells = ['zone-a'], requiredCount = 2, seed = 1, steps = twoSteps } = options;
+  const { start = usualStart, backupMs, tellsSpecTimes = false } = options;
   const multigres = new Multigres({
-    config: { ...config, requiredCount },
+    config: { ...config, requiredCount, ...(backupMs === undefined ? {} : { backupMs }) },
     seed,
     cells,
     nowMs: start,
@@ -54,10 +62,11 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
   const world = new World({
     multigres,
     start,
-    steps: twoSteps,
+    steps,
     tally,
     witness: new Oracles(tally),
     versions: options.versions ?? 'object',
+    tellsSpecTimes,
     ...(options.memory === undefined ? {} : { memory: options.memory }),
   });
   addNeighbour(world);

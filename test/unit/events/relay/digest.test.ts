@@ -56,6 +56,11 @@ describe('a write to a shard wakes', () => {
     ],
     ['the condition Drained', written(shard, {}, condition('Drained', 'False')), ['pool-pods']],
     [
+      'the condition BackupsOnSchedule',
+      written(shard, {}, condition('BackupsOnSchedule', 'Unknown')),
+      ['pool-pods'],
+    ],
+    [
       'the message of Drained',
       written(shard, {}, condition('Drained', 'True', { message: 'other' })),
       ['pool-pods'],

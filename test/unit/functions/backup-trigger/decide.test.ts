@@ -669,6 +669,15 @@ describe('a run', () => {
     expect(recordAfter(late.decide(100))?.data.run).toMatchObject({ lost: text(100) });
   });
 
+  test('an intent by a clock that was an hour ahead is not waited for', () => {
+    const lost = aShardWith().running(aRun({ at: text(3600), lost: text(10) }), 'asked');
+    const young = aShardWith().running(aRun({ at: text(3600), job: 'job-1' }));
+
+    expect(lost.decide(129).reason).toBe('BackupOutcomeAwaited');
+    expect(lost.decide(130).reason).toBe('BackupOutcomeUnknown');
+    expect(young.job(present(aJob('running'))).decide(1)).toMatchObject({ wake: { every: 30 } });
+  });
+
   test('that shows again is not lost any more', () => {
     const found = aShardWith()
       .running(aRun({ job: 'job-1', lost: text(10) }))

@@ -42,11 +42,11 @@ describe('the catalogue', () => {
     expect(new Set(ids).size).toBe(ids.length);
     for (const { id, breaks, expected } of catalogue) {
       expect(id).toMatch(
-        /^(execute|pipeline|record|kube|topology|admin|drain|pods|relay)(-[a-z]+)+$/,
+        /^(execute|pipeline|record|kube|topology|admin|drain|pods|backup|relay)(-[a-z]+)+$/,
       );
       expect(breaks, id).toMatch(/^[A-Z].+\.$/);
       expect(expected.length, id).toBeGreaterThan(0);
-      expect(expected.join(' '), id).toMatch(/^[XDSRGLPZ]\d+( [XDSRGLPZ]\d+)*$/);
+      expect(expected.join(' '), id).toMatch(/^[XDSRGLPZB]\d+( [XDSRGLPZB]\d+)*$/);
     }
   });
 
@@ -67,6 +67,11 @@ describe('the catalogue', () => {
         'functions/drain-step/leaving.ts',
         'functions/drain-step/moves.ts',
         'functions/drain-step/observe.ts',
+        'functions/backup-trigger/accounts.ts',
+        'functions/backup-trigger/decide.ts',
+        'functions/backup-trigger/hold-ups.ts',
+        'functions/backup-trigger/observe.ts',
+        'functions/backup-trigger/watching.ts',
         'functions/pool-pods/decide.ts',
         'functions/pool-pods/plan.ts',
         'functions/pool-pods/observe.ts',

@@ -67,6 +67,8 @@ describe('fingerprints of worlds', () => {
     ['a key in etcd', (world) => void world.etcd.put('/somewhere', Buffer.from('else'))],
     ['the data plane', (world) => world.fault({ kind: 'noPrimary' })],
     ['what is due', (world) => void world.hints.take('drain-step')],
+    ['a relay that is away', (world) => world.hints.goAway()],
+    ['a backup that is asked for', askForBackup],
     ['a message', (world) => world.send('drain-step', '{}')],
     ['a handler in flight', async (world) => void (await world.deliver('drain-step'))],
   ])('%s makes another', async ([, change]) => {
@@ -290,6 +292,11 @@ function labelPod(world: World): void {
 
 function annotateShard(world: World): void {
   editShard(world, { metadata: { annotations: { 'example.com/note': 'kept' } } });
+}
+
+function askForBackup(world: World): void {
+  const body = { ...world.multigres.state.config.shard, type: 'full' };
+  world.multigres.ask({ method: 'POST', path: '/api/v1/backups', body }, world, world.now);
 }
 
 function removeAtOnce(world: World): void {

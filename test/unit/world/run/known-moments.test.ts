@@ -5,6 +5,7 @@ import { textOf } from '#test/world/run/fingerprint.ts';
 import { KnownMoments, ofMoment } from '#test/world/run/known-moments.ts';
 import { type PlanName, beginningOf, strikesOf } from '#test/world/run/plans.ts';
 import { runToEnd } from '#test/world/run/run.ts';
+import type { Witness, World } from '#test/world/run/world.ts';
 import { aWorld } from '#test/world/workloads/cluster.ts';
 import { everyWorkload } from '#test/world/verify/workloads.ts';
 
@@ -96,6 +97,22 @@ describe('a moment', () => {
     const later = aRunThrough(moments, (world) => world.later('an act', 30, () => undefined));
 
     expect(later()).toBe(false);
+  });
+
+  test('is not known where somebody checks who does not say what he remembers', () => {
+    const moments = new KnownMoments();
+    const forgetful: Witness = {
+      told: () => undefined,
+      sent: () => undefined,
+      ended: () => undefined,
+      wrote: () => undefined,
+      fork: () => forgetful,
+    };
+    const accompanied = (world: World) => world.accompany(forgetful);
+
+    aRunThrough(moments, accompanied)();
+
+    expect(aRunThrough(moments, accompanied)()).toBe(false);
   });
 
   test('is not known from a run that had more left to spend', () => {
