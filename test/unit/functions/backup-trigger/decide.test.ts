@@ -740,6 +740,13 @@ describe('a rerun', () => {
       130,
     ],
     ['when it is too late', lost(0), 1801],
+    [
+      'when it is suspended',
+      aShardWith({ ...rerun, isSuspended: true }).running(aRun({ lost: text(10) }), 'asked', {
+        schedules: { hourly: anEntry(rerun, 0, { off: true }) },
+      }),
+      130,
+    ],
     ['when a newer slot is due', lost(0), 3601],
     [
       'when a suspension may have been',
