@@ -1,6 +1,6 @@
-import { indexLabel } from '#shared/api/labels.ts';
 import { sharedBackupClaimName } from '#shared/api/names.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
+import type { KubeObject } from '#shared/kube/resources.ts';
 import { worldNamespace } from '#test/world/run/handler.ts';
 import { edit, remove } from '#test/world/run/person.ts';
 import type { Workload } from '#test/world/run/workload.ts';
@@ -13,6 +13,7 @@ import {
   missingMembers,
   pods,
   scale,
+  theShard,
 } from './cluster.ts';
 
 const bound = { deliveries: 80, perFault: 80 };
@@ -73,22 +74,31 @@ function makeStranger(world: World): void {
   });
 }
 
-/** Members that are missing or cannot reach the backups; and claims but for one of each and the one that they share. */
+/**
+ * Members that are missing; those that cannot reach the backups and are not told of, as one made by an old view of the
+ * Database is; and claims besides one of each, and the shared one where somebody mounts it.
+ */
 function missing(world: World): string[] {
-  const all = claims(world);
-  // The first was made before there was a repository.
-  const off = pods(world).filter(
-    ({ metadata, spec }) =>
-      metadata.labels?.[indexLabel] !== '0' &&
-      !(spec?.volumes ?? []).some(
-        ({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName === name,
-      ),
+  const told = theShard(world)?.status?.conditions?.find(({ type }) => type === 'PodsUpToDate');
+  const off = pods(world).filter((pod) => !mountsBackups(pod));
+  const untold = off.filter(
+    ({ metadata }) => told?.reason !== 'TemplateChanged' || !told.message.includes(metadata.name),
   );
+  const all = claims(world).map(({ metadata }) => metadata.name);
+  const isNeeded = off.length < pods(world).length;
   return [
     ...missingMembers(world),
-    ...off.map(({ metadata }) => `${metadata.name} does not mount the claim of the backups`),
-    ...(all.length === 4 && all.some(({ metadata }) => metadata.name === name)
+    ...untold.map(
+      ({ metadata }) => `${metadata.name} cannot reach the backups, and nobody says so`,
+    ),
+    ...(all.filter((claim) => claim !== name).length === 3 && (all.includes(name) || !isNeeded)
       ? []
-      : [`the claims are ${all.map(({ metadata }) => metadata.name).join(', ')}`]),
+      : [`the claims are ${all.join(', ')}`]),
   ];
+}
+
+function mountsBackups({ spec }: KubeObject<'Pod'>): boolean {
+  return (spec?.volumes ?? []).some(
+    ({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName === name,
+  );
 }
