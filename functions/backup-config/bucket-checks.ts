@@ -9,12 +9,12 @@ export function credentialsUnknown(
   snapshot: BackupConfigSnapshot,
   now: Instant,
 ): BackupConfigDecision | undefined {
-  const credentials = bucketOf(snapshot)?.survey.credentials;
-  return credentials?.kind === 'unknown'
+  const bucket = bucketOf(snapshot);
+  return bucket?.survey.credentials.kind === 'unknown'
     ? wait(snapshot, now, {
         kind: 'unknown',
         reason: 'CredentialsUnknown',
-        message: `the credentials Secret cannot be read: ${credentials.why}`,
+        message: `${bucket.secret} cannot be read: ${bucket.survey.credentials.why}`,
       })
     : undefined;
 }
@@ -23,22 +23,26 @@ export function credentialsMissing(
   snapshot: BackupConfigSnapshot,
   now: Instant,
 ): BackupConfigDecision | undefined {
-  const credentials = bucketOf(snapshot)?.survey.credentials;
-  if (credentials?.kind === 'absent') {
+  const bucket = bucketOf(snapshot);
+  if (bucket === null) {
+    return undefined;
+  }
+  const { secret, survey } = bucket;
+  if (survey.credentials.kind === 'absent') {
     return block(
       snapshot,
       now,
       'CredentialsMissing',
-      'the credentials Secret does not exist',
-      `create the Secret that credentialsSecret names, in namespace ${snapshot.database.namespace}`,
+      `${secret} does not exist`,
+      `create it in namespace ${snapshot.database.namespace}, with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY`,
     );
   }
-  return credentials?.kind === 'present' && credentials.value.missing.length > 0
+  return survey.credentials.kind === 'present' && survey.credentials.value.missing.length > 0
     ? block(
         snapshot,
         now,
         'CredentialsMissing',
-        `the credentials Secret has no usable ${credentials.value.missing.join(' and ')}`,
+        `${secret} has no usable ${survey.credentials.value.missing.join(' and ')}`,
         'put each there as it is, without a line break at its end',
       )
     : undefined;
@@ -241,9 +245,9 @@ function serverOf({ place }: Bucket): string {
 }
 
 /** What whoever signs in needs; without a Secret that is Millrace itself. */
-function accessAdvice({ place }: Bucket): string {
+function accessAdvice({ place, secret }: Bucket): string {
   const who = place.usesEnvironment
-    ? 'check the keys in the credentials Secret, and permit them'
+    ? `check the keys in ${secret}, and permit them`
     : 'permit what Millrace itself signs in as';
   return `${who} s3:GetObject and s3:PutObject on ${place.bucket}/${place.keyPrefix}/*, and s3:ListBucket, s3:GetBucketVersioning and s3:GetEncryptionConfiguration on ${place.bucket}`;
 }

@@ -228,7 +228,7 @@ function backupsWouldBeOrphaned(
     now,
     'BackupsWouldBeOrphaned',
     `backups are kept in ${textOfPlace(place)} now, and those there would be found no more from ${textOfPlace(wanted.place)}`,
-    `to move all the same: kubectl annotate -n ${database.namespace} mdb/${database.name} --overwrite ${confirmRepository}=${wanted.hash}`,
+    `if that is meant, run: kubectl annotate -n ${database.namespace} mdb/${database.name} --overwrite ${confirmRepository}=${wanted.hash}`,
   );
 }
 

@@ -15,6 +15,8 @@ export interface Bucket {
   readonly place: Extract<RepositoryPlace, { readonly type: 's3' }>;
   readonly hash: string;
   readonly mustEncrypt: boolean | null;
+  /** The Secret with its keys, in words. */
+  readonly secret: string;
   readonly survey: RepositorySurvey;
   /** Answers without which it is not used. Writing is apart from them: who may read learns more of what is wrong. */
   readonly needed: readonly RepositoryRead<unknown>[];
@@ -29,11 +31,12 @@ export function bucketOf(snapshot: BackupConfigSnapshot): Bucket | null {
   if (wanted?.place.type !== 's3') {
     return null;
   }
-  const { place, hash, mustEncrypt } = wanted;
+  const { place, hash, mustEncrypt, credentialsSecret } = wanted;
   return {
     place,
     hash,
     mustEncrypt,
+    secret: `the Secret ${credentialsSecret ?? ''} with its credentials`,
     survey,
     needed: [survey.owner, ...(mustEncrypt === true ? [survey.isEncrypted] : [])],
     owner: survey.owner.kind === 'present' ? survey.owner.value.owner : null,

@@ -25,7 +25,7 @@ import {
 } from './moves.ts';
 import { type BackupData, type Run, maxSeenLength } from './record.ts';
 import type { BackupSnapshot } from './snapshot.ts';
-import { conditionEffects, emptyStatus, statusEffects } from './status.ts';
+import { backupAges, conditionEffects, nothingScheduledEffects, statusEffects } from './status.ts';
 import {
   answerAwaited,
   backupFailed,
@@ -53,7 +53,9 @@ export function decide(snapshot: BackupSnapshot, now: Instant): BackupDecision {
   const holdUp = holdUpOf(snapshot);
   const input = { snapshot, holdUp, accounts: accountsOf(snapshot, holdUp?.why ?? null, now) };
   const rows = runOf(snapshot) === undefined ? betweenRuns : whileRunning;
-  return firstHit(rows, input, now) ?? settled('NothingScheduled', 'there is nothing to be done');
+  const decision =
+    firstHit(rows, input, now) ?? settled('NothingScheduled', 'there is nothing to be done');
+  return { ...decision, gauges: backupAges(snapshot, now) };
 }
 
 type EarlyCheck = (snapshot: BackupSnapshot, now: Instant) => BackupDecision | undefined;
@@ -131,7 +133,7 @@ function nothingScheduled(snapshot: BackupSnapshot, now: Instant): BackupDecisio
       : idleRecord(snapshot, { schedules: {}, left }, 'NothingScheduled', undefined, now);
   return settled('NothingScheduled', 'no backups are scheduled', [
     ...advanceTo(snapshot, next),
-    ...emptyStatus(snapshot),
+    ...nothingScheduledEffects(snapshot, now),
   ]);
 }
 

@@ -1,7 +1,14 @@
 import type { Backup } from '#shared/admin/admin.ts';
 import { applyConditions, hasConditions } from '#shared/api/condition.ts';
+import type { Gauge } from '#shared/kernel/decision.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
-import { type Instant, parseInstant, plusSeconds, toText } from '#shared/kernel/instant.ts';
+import {
+  type Instant,
+  parseInstant,
+  plusSeconds,
+  secondsBetween,
+  toText,
+} from '#shared/kernel/instant.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { type ScheduleState, fromSeconds, secondsOf } from './accounts.ts';
 import type { BackupInput } from './moves.ts';
@@ -44,13 +51,21 @@ export function conditionEffects(
   return applyOwn(snapshot, condition, snapshot.shard.status.fields, now);
 }
 
-/** Nothing is scheduled any more: what the step once wrote goes. What a person asked for stays told. */
-export function emptyStatus(snapshot: BackupSnapshot): Effect<'applyStatus'>[] {
-  const { shard } = snapshot;
-  const { condition, fields } = shard.status;
-  const kept: Fields =
-    fields.backupRequest === undefined ? {} : { backupRequest: fields.backupRequest };
-  return condition === null && isEqual(fields, kept) ? [] : [apply(snapshot, { ...kept })];
+/**
+ * Nothing is scheduled any more: what the step once told of schedules goes, and what a person asked for stays. The condition
+ * says that the step has looked: without it the sweep would hint at the shard for ever.
+ */
+export function nothingScheduledEffects(
+  snapshot: BackupSnapshot,
+  now: Instant,
+): Effect<'applyStatus'>[] {
+  const { backupRequest } = snapshot.shard.status.fields;
+  const condition = {
+    status: 'True' as const,
+    reason: 'NothingScheduled',
+    message: 'no backups are scheduled',
+  };
+  return applyOwn(snapshot, condition, backupRequest === undefined ? {} : { backupRequest }, now);
 }
 
 function applyOwn(
@@ -221,6 +236,22 @@ function lastBackup({ backups }: BackupSnapshot): Fields['lastBackup'] {
     ...(any === undefined ? {} : { any }),
     ...(full === undefined ? {} : { full }),
   };
+}
+
+/** How old the newest good backups are. Nothing is said where the list could not be read, or has none. */
+export function backupAges(snapshot: BackupSnapshot, now: Instant): Gauge[] {
+  return Object.entries(lastBackup(snapshot) ?? {}).flatMap(([backup, text]) => {
+    const stoppedAt = parseInstant(text);
+    return stoppedAt === undefined
+      ? []
+      : [
+          {
+            metric: 'backup_last_success_age_seconds',
+            labels: { backup },
+            value: Math.max(0, Math.round(secondsBetween(stoppedAt, now))),
+          },
+        ];
+  });
 }
 
 /** What a person has to correct comes first, then which schedule has had no good backup for too long. */

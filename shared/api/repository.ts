@@ -146,6 +146,8 @@ export type WantedRepository =
       readonly mustEncrypt: boolean | null;
       /** Whether no more than one node at a time can mount the file system. Never of a bucket. */
       readonly isOneNodeOnly: boolean;
+      /** The Secret with the keys of a bucket; `null` where there is none. */
+      readonly credentialsSecret: string | null;
     };
 
 interface WithRepository {
@@ -177,6 +179,7 @@ export function wantedRepository({ metadata, spec }: WithRepository): WantedRepo
     isOneNodeOnly:
       repository.type === 'filesystem' &&
       repository.filesystem?.storage.accessModes.includes('ReadWriteMany') === false,
+    credentialsSecret: repository.s3?.credentialsSecret ?? null,
   };
 }
 

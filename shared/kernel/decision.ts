@@ -24,6 +24,8 @@ interface Conclusion<Outcome extends string> {
   readonly message: string;
   /** What is to be counted once the effects are written. */
   readonly counts?: readonly Count[];
+  /** What stands at this look. */
+  readonly gauges?: readonly Gauge[];
 }
 
 /** So many more of something, for a metric that is made of log lines. */
@@ -32,6 +34,14 @@ export interface Count {
   readonly metric: string;
   readonly labels: { readonly [name: string]: string };
   readonly count: number;
+}
+
+/** How much of something there is, for a metric that is made of log lines. */
+export interface Gauge {
+  /** `backup_last_success_age_seconds` */
+  readonly metric: string;
+  readonly labels: { readonly [name: string]: string };
+  readonly value: number;
 }
 
 /** Only an acting decision may do what cannot be taken back. */

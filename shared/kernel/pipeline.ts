@@ -256,6 +256,9 @@ async function lookOnce<T extends TargetKind, Snapshot>(
   for (const { metric, labels, count } of decision.counts ?? []) {
     logger.info({ metric, ...labels, count }, 'counted');
   }
+  for (const { metric, labels, value } of decision.gauges ?? []) {
+    logger.info({ metric, ...labels, value }, 'measured');
+  }
   return true;
 }
 

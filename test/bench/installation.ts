@@ -20,7 +20,7 @@ import type { PartOptions } from './part.ts';
 export const clusterId = 'bench';
 
 /** Millrace signs in as a user of its own, so that the audit log tells its requests from the benchmark's. */
-const millraceUser = 'millrace';
+export const millraceUser = 'millrace';
 
 /** Troubles that are told; further ones are only counted. */
 const troublesTold = 5;

@@ -3,6 +3,7 @@ import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
 import { measureRelay } from './relay.ts';
 import { stepLatency } from './step-latency.ts';
+import { sweep } from './sweep.ts';
 import { wakes } from './wakes.ts';
 
 const relay: Part = {
@@ -17,4 +18,4 @@ const relay: Part = {
 };
 
 /** Everything that is measured, in the order in which it runs: what needs a quiet machine least comes first. */
-export const parts: readonly Part[] = [handlerStart, relay, stepLatency, drains, wakes];
+export const parts: readonly Part[] = [handlerStart, relay, stepLatency, drains, sweep, wakes];

@@ -1,5 +1,8 @@
-import { type Routing, routing } from '#events/routes.ts';
+import { type Routing, routing, stepsOf } from '#events/routes.ts';
 import type { StepName } from '#shared/api/steps.ts';
+
+/** Whom a change of a Shard concerns. */
+export const shardSteps = stepsOf('Shard');
 
 /**
  * Two steps that differ in everything a route can say, so that what the relay does for each can be told apart; the ones

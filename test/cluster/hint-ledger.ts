@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { type Hint, hintSchema, queueName } from '#events/hint.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
-import { twoSteps } from '#test/builders/two-steps.ts';
+import { shardSteps } from '#test/builders/two-steps.ts';
 import type { ProxiedAnswer, ProxiedRequest } from './faulty-proxy.ts';
 
 /** A hint that the real queue has taken. */
@@ -46,12 +46,15 @@ const firstInstant = 1_000_000_000_000n;
 export class HintLedger {
   readonly hints: ReceivedHint[] = [];
   readonly #stage: string;
+  readonly #steps: readonly StepName[];
   readonly #writes = new Map<string, Write[]>();
   readonly #removed = new Set<string>();
   #clock = 0;
 
-  constructor(stage: string) {
+  /** @param steps who has to be told */
+  constructor(stage: string, steps: readonly StepName[] = shardSteps) {
     this.#stage = stage;
+    this.#steps = steps;
   }
 
   /** Targets by uid that were ever written, those that are gone included. */
@@ -73,7 +76,7 @@ export class HintLedger {
    *
    * @param steps whom it concerns
    */
-  written(uid: string, resourceVersion?: string, steps: readonly StepName[] = stepNames): void {
+  written(uid: string, resourceVersion?: string, steps = this.#steps): void {
     const version = resourceVersion === undefined ? undefined : BigInt(resourceVersion);
     const writes = this.#writes.get(uid) ?? [];
     writes.push({ version, at: this.#tick(), steps });
@@ -109,7 +112,7 @@ export class HintLedger {
   /** One line for each step and target whose last state it was not told of. Empty is the goal. */
   withoutHint(): readonly string[] {
     const byTarget = Map.groupBy(this.hints, ({ step, hint }) => `${step} ${hint.data.uid}`);
-    return twoSteps.flatMap((step) =>
+    return this.#steps.flatMap((step) =>
       [...this.#writes].flatMap(([uid, writes]) => {
         const hints = byTarget.get(`${step} ${uid}`) ?? [];
         const isCovered = this.#removed.has(uid)

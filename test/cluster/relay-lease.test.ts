@@ -11,7 +11,7 @@ import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
-import { twoSteps } from '#test/builders/two-steps.ts';
+import { shardSteps } from '#test/builders/two-steps.ts';
 import { attachedShardManifest } from '#test/builders/manifest.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
@@ -197,7 +197,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
 
   /** Per step and target: no hint in its queue is as new as the last write to it. */
   function finalStatesWithoutHint(written: readonly Written[]): string[] {
-    return twoSteps.flatMap((step) => {
+    return shardSteps.flatMap((step) => {
       const newest = new Map<string, bigint>();
       for (const { data } of hintsOf(step)) {
         const version = BigInt(data.resourceVersion ?? 0);
@@ -215,16 +215,16 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
 
     await createShards(20);
 
-    for (const step of twoSteps) {
+    for (const step of shardSteps) {
       const ids = hintsOf(step).map(({ id }) => id);
       expect(ids).toHaveLength(20);
       expect(new Set(ids).size).toBe(20);
     }
     await expect.poll(() => second.metric('millrace_relay_objects'), patience).toBe(20);
-    expect(await first.metric('millrace_relay_hints_total')).toBe(20 * stepNames.length);
+    expect(await first.metric('millrace_relay_hints_total')).toBe(20 * shardSteps.length);
     expect(await second.metric('millrace_relay_hints_total')).toBe(0);
     expect(await first.metric('millrace_relay_dirty')).toBe(0);
-    expect(await second.metric('millrace_relay_dirty')).toBe(20 * stepNames.length);
+    expect(await second.metric('millrace_relay_dirty')).toBe(20 * shardSteps.length);
     expect(await second.metric('millrace_relay_oldest_unsent_seconds')).toBe(0);
     expect(await second.metric('millrace_relay_leading')).toBe(0);
     expect((await fetch(`${second.announced.url}/readyz`)).status).toBe(200);
@@ -238,7 +238,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     const replace = async () => {
       await expect
         .poll(() => first.metric('millrace_relay_hints_total'), patience)
-        .toBeGreaterThan(35 * stepNames.length);
+        .toBeGreaterThan(35 * shardSteps.length);
       first.signal('SIGKILL');
       await first.exited;
       await write('POST', shards, attachedShardManifest('brief'));
@@ -255,10 +255,10 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
 
     await expect.poll(() => second.metric('millrace_relay_dirty'), patience).toBe(0);
     expect(finalStatesWithoutHint([...written.values()])).toHaveLength(0);
-    const isGoneTold = twoSteps.map((step) =>
+    const isGoneTold = shardSteps.map((step) =>
       hintsOf(step).some(({ type, data }) => type.endsWith('deleted') && data.uid === brief.uid),
     );
-    expect(isGoneTold).toEqual(stepNames.map(() => true));
+    expect(isGoneTold).toEqual(shardSteps.map(() => true));
     expect(await second.metric('millrace_relay_lease_transitions_total', 'to="leading"')).toBe(1);
   });
 
@@ -281,7 +281,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
       // It catches up with what it missed while it was stopped, and keeps it.
       await expect
         .poll(() => first.metric('millrace_relay_dirty'), patience)
-        .toBe(30 * stepNames.length);
+        .toBe(30 * shardSteps.length);
       isOver = true;
     };
 
@@ -345,7 +345,7 @@ describe.skipIf(missingControlPlane !== undefined)('relays that share a Lease', 
     const warnings = relay.lines.filter((line) => line.includes('lease cannot be had'));
     expect(warnings[0]).toContain(why);
     expect(await relay.metric('millrace_relay_leading')).toBe(0);
-    expect(await relay.metric('millrace_relay_dirty')).toBe(stepNames.length);
+    expect(await relay.metric('millrace_relay_dirty')).toBe(shardSteps.length);
     expect(stepNames.flatMap(hintsOf)).toEqual([]);
     expect((await fetch(`${relay.announced.url}/healthz`)).status).toBe(200);
   });

@@ -13,8 +13,8 @@ import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
-import { twoSteps } from '#test/builders/two-steps.ts';
 import { attachedShardManifest, databaseManifest } from '#test/builders/manifest.ts';
+import { shardSteps } from '#test/builders/two-steps.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
 const patience = { timeout: 30_000, interval: 20 };
@@ -122,12 +122,13 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     ).length;
   }
 
+  /** Of drain-step, pool-pods and backup-trigger, in this order. */
   const counts = (why: string, name: string) => () =>
-    twoSteps.map((step) => count(step, why, name));
+    shardSteps.map((step) => count(step, why, name));
 
   /** Targets for which a step has no hint that is at least as new as the target's last write. */
   function missing(written: Written[]): string[] {
-    return twoSteps.flatMap((step) => {
+    return shardSteps.flatMap((step) => {
       const hints = hintsOf(step);
       return written
         .filter(({ uid, resourceVersion }) => {
@@ -265,7 +266,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     await expect.poll(counts('deleted', 'gone'), patience).toEqual([1, 1, 1]);
     const deleted = hintsOf('pool-pods').find(({ type }) => type.endsWith('deleted'));
     expect(deleted?.data.uid).toBe(gone.uid);
-    expect(owed).toBe(26 * stepNames.length);
+    expect(owed).toBe(26 * shardSteps.length);
     await expect.poll(metricOf('millrace_relay_dirty'), patience).toBe(0);
   });
 

@@ -32,11 +32,12 @@ import { collectionPath, kubePages } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { resourceTypes } from '#shared/kube/resources.ts';
 import { attachedShardManifest } from '#test/builders/manifest.ts';
-import { twoRoutes, twoSteps } from '#test/builders/two-steps.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
 const stage = 'test';
 const region = 'us-east-1';
+
+const shardRoutes = routing.routes.filter(({ target }) => target === 'Shard');
 
 /** Writes on their way to the API server at a time. */
 const writesAtOnce = 16;
@@ -125,7 +126,7 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
   /** A Shard that every step has looked at. */
   async function createSettled(namespace: string, name: string): Promise<void> {
     await createShard(namespace, name);
-    const types = twoRoutes.routes.flatMap(({ ownConditions }) => ownConditions);
+    const types = shardRoutes.flatMap(({ ownConditions }) => ownConditions);
     const conditions = types.map((type) => ({
       type,
       status: 'True',
@@ -208,9 +209,16 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
 
     expect(result).toMatchObject({
       kind: 'returned',
-      value: { targets: 6, overdue: { 'drain-step': 3, 'pool-pods': 3 }, sent: 6, failed: 0 },
+      value: {
+        targets: 6,
+        overdue: { 'drain-step': 3, 'pool-pods': 3, 'backup-trigger': 2 },
+        sent: 8,
+        failed: 0,
+      },
     });
     expect(words().toSorted()).toEqual([
+      'backup-trigger changed',
+      'backup-trigger fresh',
       'drain-step changed',
       'drain-step due',
       'drain-step fresh',
@@ -293,12 +301,12 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
         },
       }),
       queues,
-      routing: twoRoutes,
+      routing,
     });
 
     expect(requests.length).toBeLessThanOrEqual(60);
     expect(requests.every(({ method }) => method === 'GET')).toBe(true);
-    expect(swept).toMatchObject({ targets: count, sent: count * twoSteps.length, failed: 0 });
-    expect(new Set(words()).size).toBe(count * twoSteps.length);
+    expect(swept).toMatchObject({ targets: count, sent: count * shardRoutes.length, failed: 0 });
+    expect(new Set(words()).size).toBe(count * shardRoutes.length);
   });
 });

@@ -29,7 +29,7 @@ const everyStep = twoSteps.map((step) => `${step} a`);
 
 describe('final states without a hint', () => {
   test('are counted for each step that was not told', () => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
 
     ledger.written('a', '10');
     ledger.received('drain-step', aHint('drain-step', 'a'));
@@ -38,7 +38,7 @@ describe('final states without a hint', () => {
   });
 
   test('are covered by a hint that came after the last write, whatever it says', () => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
 
     ledger.written('a', '10');
     ledger.written('a');
@@ -48,7 +48,7 @@ describe('final states without a hint', () => {
   });
 
   test('are not covered by a hint that came before the last write', () => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
 
     ledger.written('a', '10');
     receiveForAll(ledger, 'a', { token: '10', resourceVersion: '10' });
@@ -61,7 +61,7 @@ describe('final states without a hint', () => {
     ['the target’s own version', { token: '3', resourceVersion: '11' }],
     ['the version of what moved', { token: '12', resourceVersion: '3' }],
   ])('are covered by an earlier hint where %s proves that the write was before it', (_, facts) => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
 
     receiveForAll(ledger, 'a', facts);
     ledger.written('a', '11');
@@ -70,7 +70,7 @@ describe('final states without a hint', () => {
   });
 
   test('are not covered by a timer’s tick that looks like a high version', () => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
 
     receiveForAll(ledger, 'a', { cause: 'wake', token: String(at) });
     ledger.written('a', '11');
@@ -79,7 +79,7 @@ describe('final states without a hint', () => {
   });
 
   test('are not covered by a hint about another target', () => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
 
     ledger.written('a', '10');
     receiveForAll(ledger, 'b', { token: '99' });
@@ -88,7 +88,7 @@ describe('final states without a hint', () => {
   });
 
   test('L3: the end of a target is covered by a deletion with its uid alone', () => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
     ledger.written('a', '10');
     ledger.removed('a');
 
@@ -122,7 +122,7 @@ describe('what a queue answers', () => {
   }
 
   test('counts the acknowledged entries of a batch, under the step of the queue', () => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
 
     ledger.observe(...exchange(['1']));
 
@@ -133,7 +133,7 @@ describe('what a queue answers', () => {
   });
 
   test('counts what comes twice twice, and says so', () => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
 
     ledger.observe(...exchange(['0', '1']));
     ledger.observe(...exchange(['0']));
@@ -143,7 +143,7 @@ describe('what a queue answers', () => {
   });
 
   test('counts nothing of a refused batch, and nothing of another call', () => {
-    const ledger = new HintLedger('test');
+    const ledger = new HintLedger('test', twoSteps);
     const [request] = exchange(['0', '1']);
 
     ledger.observe(request, { status: 400, body: '{"__type":"x"}' });

@@ -229,7 +229,7 @@ const unmet: readonly (readonly [what: string, look: Look, reason: string, needs
     'no Secret',
     aLook().withSurvey({ credentials: absent }),
     'CredentialsMissing',
-    'create the Secret',
+    'create it in namespace',
   ],
   [
     'a Secret without a key',

@@ -113,16 +113,36 @@ describe('before anything', () => {
     expect(recordAfter(decision)).toBeNull();
   });
 
-  test('without schedules the record and the status go, and then nothing is written', () => {
+  test('without schedules the record and what was told of them go, and then nothing is written', () => {
     const bare = aShardWith().shard({ schedules: [] });
     const decision = bare
-      .condition({ status: 'True', reason: 'OnSchedule', message: 'fine' })
+      .condition({ status: 'False', reason: 'BackupsMissed', message: 'none' })
       .decide();
 
     expect(decision).toMatchObject({ outcome: 'settled', reason: 'NothingScheduled' });
     expect(recordAfter(decision)).toBeNull();
-    expect(statusAfter(decision)).toEqual({});
-    expect(bare.withoutRecord().decide()).toMatchObject({ outcome: 'settled', effects: [] });
+    const condition = {
+      status: 'True' as const,
+      reason: 'NothingScheduled',
+      message: 'no backups are scheduled',
+    };
+    expect(statusAfter(decision)).toEqual({ conditions: [expect.objectContaining(condition)] });
+    const after = bare.withoutRecord().condition(condition);
+    expect(after.decide()).toMatchObject({ outcome: 'settled', effects: [] });
+  });
+
+  test('the condition of a shard without schedules follows its generation, so that the sweep knows of the look', () => {
+    const decision = aShardWith()
+      .shard({ schedules: [], generation: 7 })
+      .withoutRecord()
+      .condition({
+        status: 'True',
+        reason: 'NothingScheduled',
+        message: 'no backups are scheduled',
+      })
+      .decide();
+
+    expect(statusAfter(decision)).toMatchObject({ conditions: [{ observedGeneration: 7 }] });
   });
 });
 
@@ -832,6 +852,16 @@ describe('the condition', () => {
     expect(statusAfter(decision)).toMatchObject({
       lastBackup: { any: text(-1740), full: text(-7140) },
     });
+    const metric = 'backup_last_success_age_seconds';
+    expect(decision.gauges).toEqual([
+      { metric, labels: { backup: 'any' }, value: 840 },
+      { metric, labels: { backup: 'full' }, value: 6240 },
+    ]);
+  });
+
+  test('measures no age where there is no list, or no good backup in it', () => {
+    expect(aShardWith().with({ backups: noAnswer }).decide(-900).gauges).toEqual([]);
+    expect(aShardWith().listing().decide(-900).gauges).toEqual([]);
   });
 
   test('keeps the last ages while the list does not come', () => {

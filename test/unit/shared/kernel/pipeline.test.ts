@@ -1,6 +1,6 @@
 import type { SQSEvent, SQSRecord } from 'aws-lambda';
 import { describe, expect, test } from 'vitest';
-import { acting, settled } from '#shared/kernel/decision.ts';
+import { type Decision, acting, settled } from '#shared/kernel/decision.ts';
 import { RetryableError, TerminalError } from '#shared/kernel/errors.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
@@ -56,6 +56,8 @@ interface Situation {
   readonly read?: (name: string) => Read<KubeObject<'Shard'>>;
   readonly look?: () => void;
   readonly write?: () => WriteResult;
+  /** What every decision says is to be told as metrics. */
+  readonly told?: Pick<Decision, 'counts' | 'gauges'>;
 }
 
 /** The pipeline with scripted ports, and what happened. */
@@ -84,8 +86,8 @@ function aPipeline(situation: Situation = {}) {
       situation.look?.();
       return { name: target.value.metadata.name };
     },
-    decide: () =>
-      situation.write === undefined
+    decide: () => ({
+      ...(situation.write === undefined
         ? settled('NobodyLeaves', 'nothing to do')
         : acting('RecordForeign', 'cleared', [
             {
@@ -93,7 +95,9 @@ function aPipeline(situation: Situation = {}) {
               record: null,
               guard: { uid: shardUid, generation: 1, previous: null },
             },
-          ]),
+          ])),
+      ...situation.told,
+    }),
   };
   const unasked = () => {
     throw new Error('the data plane was asked');
@@ -249,6 +253,25 @@ describe('the pipeline', () => {
     expect([recovered.batchItemFailures.length, once.seen.looks.length]).toEqual([0, 2]);
     expect([lost.batchItemFailures.length, always.seen.looks.length]).toEqual([1, 3]);
     expect(always.seen.visibility).toEqual([['receipt-a', 1]]);
+  });
+
+  test('tells what is counted and measured once the writes are done, a lost race nothing', async () => {
+    const told = {
+      counts: [{ metric: 'runs_total', labels: { result: 'failed' }, count: 2 }],
+      gauges: [{ metric: 'age_seconds', labels: { of: 'any' }, value: 7 }],
+    };
+    const written = aPipeline({ told, write: () => ({ kind: 'written', resourceVersion: '8' }) });
+    const lost = aPipeline({ told, write: () => ({ kind: 'lostRace', why: 'moved' }) });
+
+    await written.run(anEvent(aMessage('a', aHint())));
+    await lost.run(anEvent(aMessage('a', aHint())));
+
+    const lines = ({ seen }: typeof written) => seen.lines.filter((line) => 'metric' in line);
+    expect(lines(written)).toMatchObject([
+      { msg: 'counted', metric: 'runs_total', result: 'failed', count: 2 },
+      { msg: 'measured', metric: 'age_seconds', of: 'any', value: 7 },
+    ]);
+    expect(lines(lost)).toEqual([]);
   });
 
   test('ends a terminal error by acknowledging, a retryable one at its own time, any other in the backoff', async () => {
