@@ -6,7 +6,7 @@ export const shardSteps = stepsOf('Shard');
 
 /**
  * Two steps that differ in everything a route can say, so that what the relay does for each can be told apart; the ones
- * that run in the world. No Shard there has schedules, so backup-trigger would have nothing to do.
+ * that run in the world where nobody schedules backups, since backup-trigger would have nothing to do there.
  */
 export const twoSteps: readonly StepName[] = ['drain-step', 'pool-pods'];
 
