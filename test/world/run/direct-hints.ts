@@ -40,7 +40,7 @@ export class DirectHints {
   #due: readonly Due[] = [];
   #alarms: readonly Alarm[] = [];
   /** Nobody sends anything; what becomes due meanwhile is not forgotten, as no list of a relay that begins anew forgets it. */
-  #isAway = false;
+  #awayUntil: Instant | undefined;
 
   /** @param steps those that hints are sent to */
   constructor(steps: readonly StepName[]) {
@@ -56,19 +56,21 @@ export class DirectHints {
     const copy = new DirectHints(this.#steps);
     copy.#due = this.#due;
     copy.#alarms = this.#alarms;
-    copy.#isAway = this.#isAway;
+    copy.#awayUntil = this.#awayUntil;
     return copy;
   }
 
-  /** From here on nothing is sent, until {@link DirectHints.comeBack}. */
-  goAway(): void {
-    this.#isAway = true;
+  /** From here on nothing is sent, until {@link DirectHints.comeBack} at that instant, or at the latest one given. */
+  goAway(until: Instant): void {
+    this.#awayUntil = Math.max(until, this.#awayUntil ?? until) as Instant;
   }
 
   /** What begins anew looks at everything once. */
-  comeBack(api: ApiServer): void {
-    this.#isAway = false;
-    this.resync(api);
+  comeBack(api: ApiServer, now: Instant): void {
+    if (this.#awayUntil !== undefined && now >= this.#awayUntil) {
+      this.#awayUntil = undefined;
+      this.resync(api);
+    }
   }
 
   /** Takes in a write. */
@@ -116,7 +118,7 @@ export class DirectHints {
 
   /** Hands out what is due, for one step or for all; each at most once however often it changed. */
   take(step?: StepName): readonly Due[] {
-    if (this.#isAway) {
+    if (this.#awayUntil !== undefined) {
       return [];
     }
     const due = this.#due.filter((each) => step === undefined || each.step === step);
@@ -133,9 +135,9 @@ export class DirectHints {
   get remembered(): {
     readonly due: readonly Due[];
     readonly alarms: readonly object[];
-    readonly isAway: boolean;
+    readonly awayUntil: Instant | undefined;
   } {
-    return { due: this.#due, alarms: this.#alarms, isAway: this.#isAway };
+    return { due: this.#due, alarms: this.#alarms, awayUntil: this.#awayUntil };
   }
 
   get isQuiet(): boolean {

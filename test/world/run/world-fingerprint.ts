@@ -29,9 +29,9 @@ export function ofWorld(world: World): Mixer {
       ofQueue(queue, world.now, (receipt) => holdersOf(receipt, step, handlers, world)),
     );
   }
-  const { due, alarms, isAway } = world.hints.remembered;
+  const { due, alarms, awayUntil } = world.hints.remembered;
   mixer.fingerprint(ofMany(due.map(ofConstant))).fingerprint(ofMany(alarms.map(ofConstant)));
-  mixer.number(Number(isAway));
+  mixer.number(awayUntil ?? 0);
   const { witness } = world;
   if (witness instanceof Oracles) {
     const { switchovers, isLenient } = witness.remembered;

@@ -472,8 +472,8 @@ export class World {
 
   /** Nobody sends hints for so long; then everything is looked at once. */
   silenceRelay(seconds: number): void {
-    this.hints.goAway();
-    this.later('the relay is back', seconds, (at) => at.hints.comeBack(at.api));
+    this.hints.goAway(plusSeconds(this.now, seconds));
+    this.later('the relay is back', seconds, (at) => at.hints.comeBack(at.api, at.now));
   }
 
   /** A part of the outside world answers nobody for so long. */

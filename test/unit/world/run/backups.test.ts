@@ -65,6 +65,18 @@ describe('a relay that is away', () => {
     expect([before, after]).toEqual([false, true]);
   });
 
+  test('that goes away twice is back when both times are over', async () => {
+    const world = await aQuietWorld();
+    world.silenceRelay(60);
+    world.silenceRelay(20);
+    editShard(world, { spec: { drain: { deadline: '6m' } } });
+
+    world.passTo(plusSeconds(world.now, 20));
+    world.settle();
+
+    expect(await world.deliverNext()).toBe(false);
+  });
+
   test('is away in the copies of its world as well', async () => {
     const world = await aQuietWorld();
     world.silenceRelay(60);

@@ -67,7 +67,7 @@ describe('fingerprints of worlds', () => {
     ['a key in etcd', (world) => void world.etcd.put('/somewhere', Buffer.from('else'))],
     ['the data plane', (world) => world.fault({ kind: 'noPrimary' })],
     ['what is due', (world) => void world.hints.take('drain-step')],
-    ['a relay that is away', (world) => world.hints.goAway()],
+    ['a relay that is away', (world) => world.hints.goAway(world.now)],
     ['a backup that is asked for', askForBackup],
     ['a message', (world) => world.send('drain-step', '{}')],
     ['a handler in flight', async (world) => void (await world.deliver('drain-step'))],
