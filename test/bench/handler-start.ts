@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { makeGuardedFolder } from '#infra/local/control-plane/guard.ts';
-import { stepNames } from '#shared/api/steps.ts';
+import { handlerBudgetBytes } from '#infra/handler-budget.ts';
+import { type StepName, stepNames } from '#shared/api/steps.ts';
 import { bundlePeer } from './bundle-peer.ts';
 import { median } from './distribution.ts';
 import { type Figure, figure } from './figure.ts';
@@ -15,9 +16,6 @@ const root = new URL('../..', import.meta.url).pathname;
 
 /** Runs of each import; the two are taken in turn, so that a machine that drifts drifts for both. */
 const runs = 9;
-
-/** What a cold start reads and parses may weigh, in kB: the budget of the build. */
-const bundleGoalKb = 400;
 
 /** The peer’s source. */
 const peerSource =
@@ -49,13 +47,13 @@ export const handlerStart: Part = {
   },
 };
 
-async function measureStep(step: string, peer: string): Promise<Figure[]> {
+async function measureStep(step: StepName, peer: string): Promise<Figure[]> {
   const bundle = join(root, 'dist', step, 'index.mjs');
   const sizes = { ours: (await stat(bundle)).size, theirs: (await stat(peer)).size };
   const times = await importTimes(bundle, peer);
   return [
     figure(`bundle: ${step}, entry file`, sizes.ours / 1000, 'kB', {
-      goal: bundleGoalKb,
+      goal: handlerBudgetBytes(step) / 1000,
       peer: sizes.theirs / 1000,
     }),
     figure(`bundle: ${step}, import`, times.ours, 'ms', {
