@@ -198,13 +198,14 @@ function attend(world: World, { givesUpQuorum }: Workload): void {
 /** `millrace reset`, where a condition says that a record cannot be read. */
 function resetRecords(
   world: World,
-  { namespace = '', name }: ObjectMetadata,
+  { namespace = '', name, annotations = {} }: ObjectMetadata,
   conditions: readonly { readonly reason: string; readonly message: string }[],
 ): void {
   for (const key of recordAnnotations) {
     const isAsked = ({ reason, message }: (typeof conditions)[number]): boolean =>
       reason === 'RecordUnreadable' && message.includes(key);
-    if (conditions.some(isAsked)) {
+    // Who sees that it is gone already has nothing to do but wait for a look.
+    if (annotations[key] !== undefined && conditions.some(isAsked)) {
       doOnce(world, `a person resets ${key}, as the condition says`, (at) =>
         annotate(at, { kind: 'Shard', namespace, name }, key, null),
       );
