@@ -165,8 +165,8 @@ export class Oracles implements Witness {
     const { by, call } = operation;
     const current = world.inFlight.find(({ id }) => id === by.id) ?? by;
     this.#checkOneDestructive(current);
-    if (call.name !== 'retire' && call.name !== 'rewrite') {
-      // A change in the topology began with the read before it.
+    if (!begunByReading.has(call.name)) {
+      // These began with the read before them.
       this.#checkTimeLeft(current);
     }
     this.#checkNothingLost(current);
@@ -869,6 +869,9 @@ export class Oracles implements Witness {
 const switchoverWindowSeconds = 75;
 const sendWithinSeconds = 10;
 
+/** Writes that read what they compare once more. */
+const begunByReading: ReadonlySet<string> = new Set(['retire', 'rewrite', 'put owner']);
+
 /** Effects that have oracles of their own. */
 const notOfMembers: ReadonlySet<string> = new Set(['start backup', 'rewrite', 'put owner']);
 
@@ -960,7 +963,8 @@ export function lookOf({ seen, step }: InFlight): readonly Seen[] {
 
 /**
  * Where the last look of backup-config begins. Its writers read the Database and the data plane's record once more, so only
- * a write that came too late tells that it looks again, and a record that has moved before one.
+ * a write that came too late tells that it looks again, and a record that has moved before one. What is read to learn how
+ * such a write ended is no part of either look.
  */
 function beginOfConfigLook(seen: readonly Seen[]): number {
   let begin = 0;
@@ -975,7 +979,10 @@ function beginOfConfigLook(seen: readonly Seen[]): number {
       revision = found;
     }
   });
-  return begin;
+  const target = seen.findIndex(
+    ({ call }, place) => place >= begin && call.name === 'get Database',
+  );
+  return target === -1 ? seen.length : target;
 }
 
 /** Of the one key that was read; empty where it is not there. */

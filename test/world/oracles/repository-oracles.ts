@@ -97,6 +97,7 @@ export class RepositoryOracles implements Witness {
         () => `${nameOf(by)} moves a record that is not as it read it`,
       );
     }
+    this.#checkNotRefusedBefore(by);
     const was = JSON.stringify(configuredIn(before as object as Database));
     const is = configuredIn(after as object as Database);
     if (is?.status === 'True' && JSON.stringify(is) !== was) {
@@ -111,11 +112,7 @@ export class RepositoryOracles implements Witness {
     }
     const look = lookOf(by);
     const target = look[0]?.body as Database | undefined;
-    this.#tally.check(
-      'X2',
-      look[0]?.call.name === 'get Database' && look[0].status === 200,
-      () => `${nameOf(by)} writes on after a write that was refused`,
-    );
+    this.#checkNotRefusedBefore(by);
     if (target === undefined) {
       return;
     }
@@ -182,6 +179,15 @@ export class RepositoryOracles implements Witness {
       );
       places.set(identity, metadata.name);
     }
+  }
+
+  /** X2: a write that was refused for an old view was the last of its look. */
+  #checkNotRefusedBefore(by: InFlight): void {
+    this.#tally.check(
+      'X2',
+      lookOf(by)[0]?.status === 200,
+      () => `${nameOf(by)} writes on after a write that was refused`,
+    );
   }
 
   /** C4: an owner object is nobody's, or this very Database's, as it was read in the same look. */

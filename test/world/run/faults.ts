@@ -4,7 +4,6 @@ import { readDrainRecord } from '#shared/api/drain-record.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
-import type { Bucket } from '#test/world/model/buckets.ts';
 import { rewriteDatabaseRecords } from './database-records.ts';
 import { garble, rewriteRecord } from './pooler-records.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
@@ -301,8 +300,8 @@ const bucketFaults: readonly Fault[] = [
     refusedByBucket(409, 'ConditionalRequestConflict'),
   ),
   ours('F25 bucket does not answer', onFirst, outage('bucket')),
-  theirs('F25 bucket forbidden', anywhere, changedBuckets({ isForbidden: true })),
-  theirs('F25 bucket read-only', anywhere, changedBuckets({ isReadOnly: true })),
+  theirs('F25 bucket forbidden', anywhere, closedBuckets('isForbidden')),
+  theirs('F25 bucket read-only', anywhere, closedBuckets('isReadOnly')),
   theirs('F25 bucket empty', anywhere, (_operation, world) => {
     emptyBuckets(world);
     return 'served';
@@ -311,7 +310,9 @@ const bucketFaults: readonly Fault[] = [
     const gone = world.buckets.all;
     Object.keys(gone).forEach((name) => world.buckets.remove(name));
     world.later('the buckets are there again', 40, (at) =>
-      Object.entries(gone).forEach(([name, bucket]) => at.buckets.set(name, bucket)),
+      Object.entries(gone).forEach(([name, bucket]) =>
+        at.buckets.set(name, { ...bucket, isForbidden: false, isReadOnly: false }),
+      ),
     );
     return 'served';
   }),
@@ -414,15 +415,12 @@ function refusedByBucket(
 }
 
 /** Every bucket for a while. */
-function changedBuckets(change: Partial<Bucket>): Fault['strike'] {
+function closedBuckets(how: 'isForbidden' | 'isReadOnly'): Fault['strike'] {
+  const set = ({ buckets }: World, isClosed: boolean): void =>
+    Object.keys(buckets.all).forEach((name) => buckets.set(name, { [how]: isClosed }));
   return (_operation, world) => {
-    const before = world.buckets.all;
-    Object.keys(before).forEach((name) => world.buckets.set(name, change));
-    world.later('the buckets are as they were', 40, (at) => {
-      for (const [name, { isForbidden, isReadOnly }] of Object.entries(before)) {
-        at.buckets.set(name, { isForbidden, isReadOnly });
-      }
-    });
+    set(world, true);
+    world.later('the buckets are open again', 40, (at) => set(at, false));
     return 'served';
   };
 }

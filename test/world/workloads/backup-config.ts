@@ -143,7 +143,7 @@ const common = {
   steps: ['backup-config'],
   witnesses: [(tally) => new RepositoryOracles(tally)],
   bound: { deliveries: 120, perFault: 120 },
-  firstFaultsInCi: 160,
+  firstFaultsInCi: 100,
 } satisfies Partial<Workload>;
 
 const alone = {
@@ -198,6 +198,18 @@ export const workloads: readonly Workload[] = [
           when: (later) => isApplying(later),
           act: (later) => want(later, { bucket: 'backups' }),
         });
+      });
+    },
+  },
+  {
+    ...alone,
+    name: 'the bucket is forbidden while the data plane is told',
+    begin: (world) => {
+      confirmWhenAsked(world);
+      want(world, { bucket: 'backups' });
+      world.later('a person wants another bucket', 20, (at) => {
+        want(at, { bucket: 'elsewhere' });
+        at.plan({ name: 'the buckets are forbidden', when: isApplying, act: forbidThenGoBack });
       });
     },
   },
@@ -272,6 +284,15 @@ function moveHomeWhenRefused(world: World, name: string): void {
 
 function isAtHome({ metadata, spec }: KubeObject<'Database'>): boolean {
   return spec.backup?.repository.s3?.keyPrefix === `of/${metadata.name}`;
+}
+
+/** Looks meanwhile find out nothing, and only then the spec goes back to what is in use. */
+function forbidThenGoBack(world: World): void {
+  const setForbidden = (at: World, isForbidden: boolean): void =>
+    Object.keys(at.buckets.all).forEach((name) => at.buckets.set(name, { isForbidden }));
+  setForbidden(world, true);
+  world.later('the buckets are open again', 7, (at) => setForbidden(at, false));
+  world.later('a person takes it back', 8, (at) => want(at, { bucket: 'backups' }));
 }
 
 /** The data plane is about to be told of the bucket elsewhere. */
