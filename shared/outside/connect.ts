@@ -7,6 +7,7 @@ import { type Connect, type Outside, handlerConfigSchema } from '#shared/kernel/
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { kubeClient } from '#shared/kube/http-kube.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
+import type { S3Transport } from '#shared/repository/s3-repository.ts';
 import { connectSqsReceiver } from '#shared/queue/sqs-receiver.ts';
 import { apiServerSchema, connectApiServer } from './api-server.ts';
 import { dataPlanes } from './data-plane.ts';
@@ -37,10 +38,11 @@ export function outsideOver(
   clusterId: string,
   changeVisibility: Outside['changeVisibility'],
   clock: Clock = wallClock,
+  transport?: S3Transport,
 ): Outside {
   const kube = kubeClient(connection);
   const planes = dataPlanes(kube, connection, clock);
-  const buckets = repositories(kube);
+  const buckets = repositories(kube, transport);
   return {
     kube,
     ports: {

@@ -8,6 +8,7 @@ import {
   type S3Credentials,
   type S3Place,
   type S3Repository,
+  type S3Transport,
   connectS3,
 } from '#shared/repository/s3-repository.ts';
 
@@ -28,7 +29,7 @@ type SignIn =
  * The repositories that Databases name, with the credentials of the Secrets that they name. A connection is made for one
  * survey or one write, so that a Secret that was put right is in use at the next look.
  */
-export function repositories(kube: KubeReader) {
+export function repositories(kube: KubeReader, transport?: S3Transport) {
   function reader(database: Database): RepositoryReader {
     return {
       async survey(signal) {
@@ -41,7 +42,7 @@ export function repositories(kube: KubeReader) {
         ) {
           return { ...nothingAsked, credentials: credentialsOf(signIn) };
         }
-        const repository = connectS3({ place, credentials: keysOf(signIn.value) });
+        const repository = connectS3({ place, credentials: keysOf(signIn.value) }, transport);
         try {
           return { credentials: credentialsOf(signIn), ...(await repository.survey(signal)) };
         } finally {
@@ -54,7 +55,7 @@ export function repositories(kube: KubeReader) {
   function writer(database: Database): RepositoryWriter {
     return {
       async put(key, text, guard, signal) {
-        const repository = await openForWrite(kube, database, signal);
+        const repository = await openForWrite({ kube, transport }, database, signal);
         try {
           return await repository.put(key, text, guard, signal);
         } finally {
@@ -82,7 +83,7 @@ function bucketOf(database: Database): S3Place | undefined {
 }
 
 async function openForWrite(
-  kube: KubeReader,
+  { kube, transport }: { readonly kube: KubeReader; readonly transport: S3Transport | undefined },
   database: Database,
   signal: AbortSignal | undefined,
 ): Promise<S3Repository> {
@@ -94,7 +95,7 @@ async function openForWrite(
       'the repository, or what to sign in with, is another than at the look before',
     );
   }
-  return connectS3({ place, credentials: keysOf(signIn.value) });
+  return connectS3({ place, credentials: keysOf(signIn.value) }, transport);
 }
 
 /** The only place that reads the values; they leave it in the SDK's credentials alone. */

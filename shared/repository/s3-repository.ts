@@ -1,4 +1,3 @@
-import type { S3Client } from '@aws-sdk/client-s3';
 import { type RepositoryPlace, problemOf } from '#shared/api/repository.ts';
 import { maxOwnerBytes, ownerObjectName, parseOwner } from '#shared/api/repository-owner.ts';
 import { readText } from '#shared/http/connection.ts';
@@ -49,11 +48,33 @@ const objectName = /^[a-z0-9][a-z0-9.-]{0,63}$/;
 
 const notAsked = unknown('it was not asked');
 
-type Sdk = typeof import('@aws-sdk/client-s3');
+interface ObjectKey {
+  readonly Bucket: string;
+  readonly Key: string;
+}
 
-interface Connection {
-  readonly sdk: Sdk;
-  readonly client: S3Client;
+interface ObjectToPut extends ObjectKey {
+  readonly Body: string;
+  readonly ContentType?: string;
+  readonly IfMatch?: string;
+  readonly IfNoneMatch?: string;
+}
+
+/** The four requests that a bucket is sent, by the names that S3 has for them. What fails throws what the SDK throws. */
+export interface S3Requests {
+  getObject(key: ObjectKey, signal: AbortSignal): Promise<{ ETag?: string; Body?: unknown }>;
+  putObject(object: ObjectToPut, signal: AbortSignal): Promise<{ ETag?: string }>;
+  getBucketVersioning(bucket: string, signal: AbortSignal): Promise<{ Status?: string }>;
+  /** How many rules of default encryption there are. */
+  countEncryptionRules(bucket: string, signal: AbortSignal): Promise<number>;
+  destroy(): void;
+}
+
+/** How requests leave the process, and how long they may take: one's own in a world whose time is not the process's. */
+export interface S3Transport {
+  open(access: S3Access): Promise<S3Requests>;
+  /** Aborts when so many milliseconds have passed. */
+  deadlineIn(delayMs: number): AbortSignal;
 }
 
 /**
@@ -62,23 +83,29 @@ interface Connection {
  *
  * Nothing is retried and no redirect is followed: whoever asks knows how much time is left, and where requests may go.
  */
-export function connectS3(access: S3Access): S3Repository {
+export function connectS3(access: S3Access, transport = sdkTransport): S3Repository {
   const { place } = access;
-  let connecting: Promise<Connection> | undefined;
+  let connecting: Promise<S3Requests> | undefined;
   const request: Request = async (run, signal) => {
     const problem = problemOf(place);
     if (problem !== undefined) {
       return { kind: 'unknown', why: problem };
     }
-    connecting ??= openClient(access);
-    return bounded(connecting, run, access.requestTimeoutMs ?? defaultTimeoutMs, signal);
+    connecting ??= transport.open(access);
+    const timeoutMs = access.requestTimeoutMs ?? defaultTimeoutMs;
+    return bounded(
+      connecting,
+      run,
+      { timeoutMs, timeout: transport.deadlineIn(timeoutMs) },
+      signal,
+    );
   };
   return {
     survey: (signal) => survey(place, request, signal),
     put: (key, text, guard, signal) => put(place, request, { key, text, guard }, signal),
     close() {
       void connecting?.then(
-        ({ client }) => client.destroy(),
+        (requests) => requests.destroy(),
         () => undefined,
       );
     },
@@ -88,11 +115,16 @@ export function connectS3(access: S3Access): S3Repository {
 type Answer<T> = { readonly kind: 'answered'; readonly value: T } | Failure;
 
 type Request = <T>(
-  run: (connection: Connection, signal: AbortSignal) => Promise<T>,
+  run: (requests: S3Requests, signal: AbortSignal) => Promise<T>,
   signal: AbortSignal | undefined,
 ) => Promise<Answer<T>>;
 
-async function openClient({ place, credentials }: S3Access): Promise<Connection> {
+const sdkTransport: S3Transport = {
+  open: openClient,
+  deadlineIn: (delayMs) => AbortSignal.timeout(delayMs),
+};
+
+async function openClient({ place, credentials }: S3Access): Promise<S3Requests> {
   const sdk = await import('@aws-sdk/client-s3');
   const client = new sdk.S3Client({
     region: place.region,
@@ -105,7 +137,29 @@ async function openClient({ place, credentials }: S3Access): Promise<Connection>
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   });
-  return { sdk, client };
+  return {
+    async getObject(key, abortSignal) {
+      const { ETag, Body } = await client.send(new sdk.GetObjectCommand(key), { abortSignal });
+      return { ...(ETag === undefined ? {} : { ETag }), Body };
+    },
+    async putObject(object, abortSignal) {
+      const { ETag } = await client.send(new sdk.PutObjectCommand(object), { abortSignal });
+      return ETag === undefined ? {} : { ETag };
+    },
+    async getBucketVersioning(bucket, abortSignal) {
+      const command = new sdk.GetBucketVersioningCommand({ Bucket: bucket });
+      const { Status } = await client.send(command, { abortSignal });
+      return Status === undefined ? {} : { Status };
+    },
+    async countEncryptionRules(bucket, abortSignal) {
+      const command = new sdk.GetBucketEncryptionCommand({ Bucket: bucket });
+      const { ServerSideEncryptionConfiguration: found } = await client.send(command, {
+        abortSignal,
+      });
+      return (found?.Rules ?? []).length;
+    },
+    destroy: () => client.destroy(),
+  };
 }
 
 /**
@@ -113,12 +167,11 @@ async function openClient({ place, credentials }: S3Access): Promise<Connection>
  * it. What goes on unheard fails by the same signal.
  */
 async function bounded<T>(
-  connecting: Promise<Connection>,
-  run: (connection: Connection, signal: AbortSignal) => Promise<T>,
-  timeoutMs: number,
+  connecting: Promise<S3Requests>,
+  run: (requests: S3Requests, signal: AbortSignal) => Promise<T>,
+  { timeoutMs, timeout }: { readonly timeoutMs: number; readonly timeout: AbortSignal },
   outer: AbortSignal | undefined,
 ): Promise<Answer<T>> {
-  const timeout = AbortSignal.timeout(timeoutMs);
   const signal = outer === undefined ? timeout : AbortSignal.any([outer, timeout]);
   const { promise: ended, reject } = Promise.withResolvers<never>();
   const stop = () => {
@@ -127,7 +180,7 @@ async function bounded<T>(
   signal.addEventListener('abort', stop, { once: true });
   try {
     signal.throwIfAborted();
-    const running = connecting.then((connection) => run(connection, signal));
+    const running = connecting.then((requests) => run(requests, signal));
     running.catch(() => undefined);
     return { kind: 'answered', value: await Promise.race([running, ended]) };
   } catch (error) {
@@ -165,11 +218,8 @@ async function readOwner(
   signal: AbortSignal | undefined,
 ): Promise<RepositoryRead<OwnerObject>> {
   const key = `${keyPrefix}/${ownerObjectName}`;
-  const answer = await request(async ({ sdk, client }, ended) => {
-    const { Body, ETag } = await client.send(
-      new sdk.GetObjectCommand({ Bucket: bucket, Key: key }),
-      { abortSignal: ended },
-    );
+  const answer = await request(async (requests, ended) => {
+    const { Body, ETag } = await requests.getObject({ Bucket: bucket, Key: key }, ended);
     return { etag: ETag ?? '', text: await readBody(Body) };
   }, signal);
   if (answer.kind === 'answered') {
@@ -207,11 +257,8 @@ async function probe(
 ): Promise<RepositoryRead<boolean>> {
   const key = `${keyPrefix}/${probeName}`;
   const answer = await request(
-    ({ sdk, client }, ended) =>
-      client.send(
-        new sdk.PutObjectCommand({ Bucket: bucket, Key: key, Body: probeText, IfMatch: noVersion }),
-        { abortSignal: ended },
-      ),
+    (requests, ended) =>
+      requests.putObject({ Bucket: bucket, Key: key, Body: probeText, IfMatch: noVersion }, ended),
     signal,
   );
   if (answer.kind === 'answered') {
@@ -228,8 +275,7 @@ async function readVersioning(
   signal: AbortSignal | undefined,
 ): Promise<RepositoryRead<boolean>> {
   const answer = await request(
-    ({ sdk, client }, ended) =>
-      client.send(new sdk.GetBucketVersioningCommand({ Bucket: bucket }), { abortSignal: ended }),
+    (requests, ended) => requests.getBucketVersioning(bucket, ended),
     signal,
   );
   if (answer.kind === 'answered') {
@@ -244,12 +290,11 @@ async function readEncryption(
   signal: AbortSignal | undefined,
 ): Promise<RepositoryRead<boolean>> {
   const answer = await request(
-    ({ sdk, client }, ended) =>
-      client.send(new sdk.GetBucketEncryptionCommand({ Bucket: bucket }), { abortSignal: ended }),
+    (requests, ended) => requests.countEncryptionRules(bucket, ended),
     signal,
   );
   if (answer.kind === 'answered') {
-    return present((answer.value.ServerSideEncryptionConfiguration?.Rules ?? []).length > 0);
+    return present(answer.value > 0);
   }
   return isWithout(answer) ? present(false) : asRead(answer, region, 'asking for its encryption');
 }
@@ -277,16 +322,16 @@ async function put(
   const condition =
     'ifMatch' in object.guard ? { IfMatch: object.guard.ifMatch } : { IfNoneMatch: '*' };
   const answer = await request(
-    ({ sdk, client }, ended) =>
-      client.send(
-        new sdk.PutObjectCommand({
+    (requests, ended) =>
+      requests.putObject(
+        {
           Bucket: bucket,
           Key: key,
           Body: object.text,
           ContentType: 'application/json',
           ...condition,
-        }),
-        { abortSignal: ended },
+        },
+        ended,
       ),
     signal,
   );

@@ -355,9 +355,6 @@ export class ApiServer {
       return refusal.response;
     }
     const entry = this.#entry(place);
-    if (patch.type === 'apply' && (kind !== 'Shard' || subresource !== 'status')) {
-      throw new Error('the model applies to nothing but the status of a Shard');
-    }
     if (entry === undefined) {
       return notFound(kind, name);
     }
@@ -367,7 +364,10 @@ export class ApiServer {
         ? candidate.response
         : this.#update(place, subresource, entry, candidate, turn);
     }
-    const applied = applyStatus(entry, patch.body, query);
+    if (!isCustom(kind) || subresource !== 'status') {
+      throw new Error('the model applies to nothing but the status of custom resources');
+    }
+    const applied = applyStatus(kind, entry, patch.body, query);
     return applied instanceof Refusal
       ? applied.response
       : this.#update(place, subresource, entry, applied.candidate, turn, applied.managers);

@@ -1,7 +1,7 @@
 import type { JsonObject } from '#shared/kube/json.ts';
 import { apiVersionOf } from '#shared/kube/resources.ts';
 import { Refusal, badRequest, cause, failure, unexpected } from './api-answers.ts';
-import { statusSchemaOf } from './custom-resources.ts';
+import { type CustomKind, statusSchemaOf } from './custom-resources.ts';
 import { objectAt, textAt, withFields } from './json-data.ts';
 import type { Entry } from './object-shelf.ts';
 import {
@@ -13,7 +13,7 @@ import {
 
 const apiVersion = apiVersionOf('Shard');
 
-/** What applying to a Shard's status makes of it, and who owns which field then. */
+/** What applying to the status of a custom resource makes of it, and who owns which field then. */
 export interface Applied {
   readonly candidate: JsonObject;
   readonly managers: readonly FieldManager[];
@@ -35,10 +35,11 @@ export function refuseApplication(query: { readonly [name: string]: string }): R
 }
 
 /**
- * Applies a configuration to the status of a Shard. What the configuration says of metadata counts for nothing but the
+ * Applies a configuration to the status of a custom resource. What the configuration says of metadata counts for nothing but the
  * version: the real server lets even another uid pass.
  */
 export function applyStatus(
+  kind: CustomKind,
   entry: Entry,
   config: JsonObject,
   query: { readonly [name: string]: string },
@@ -52,9 +53,9 @@ export function applyStatus(
       badRequest(`the name of the object (${given}) does not match the name on the URL (${name})`),
     );
   }
-  const schema = statusSchemaOf('Shard');
+  const schema = statusSchemaOf(kind);
   if (schema === undefined) {
-    throw new Error('a Shard has no status');
+    throw new Error(`a ${kind} has no status`);
   }
   const application = apply(
     { value: object['status'], managers },
@@ -67,7 +68,7 @@ export function applyStatus(
     case 'malformed':
       return new Refusal(
         unexpected(
-          `failed to create typed patch object (/${name}; ${apiVersion}, Kind=Shard): ${application.why}`,
+          `failed to create typed patch object (/${name}; ${apiVersion}, Kind=${kind}): ${application.why}`,
         ),
       );
     case 'conflicts':

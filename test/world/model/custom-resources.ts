@@ -72,9 +72,13 @@ export function checkCustom(
 const unchanged: Schema = { type: 'object' };
 
 const statusOnly: { readonly [K in CustomKind]: Schema } = {
-  Database: unchanged,
-  Shard: { type: 'object', properties: { status: statusSchemaOf('Shard') ?? unchanged } },
+  Database: statusAlone('Database'),
+  Shard: statusAlone('Shard'),
 };
+
+function statusAlone(kind: CustomKind): Schema {
+  return { type: 'object', properties: { status: statusSchemaOf(kind) ?? unchanged } };
+}
 
 /** The schema as far as it is about what changed. */
 function partOf(kind: CustomKind, after: StoredObject, before: StoredObject | undefined): Schema {

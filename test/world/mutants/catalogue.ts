@@ -6,6 +6,7 @@ import { kubeMutants } from './kube-mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { poolPodsMutants } from './pool-pods-mutants.ts';
 import { relayMutants } from './relay-mutants.ts';
+import { repositoryMutants } from './repository-mutants.ts';
 
 /**
  * Every guard of the product taken off one at a time, and the defects that others had put back. The simulation must
@@ -24,5 +25,6 @@ export const catalogue: readonly Mutant[] = [
   ...drainMutants,
   ...poolPodsMutants,
   ...backupMutants,
+  ...repositoryMutants,
   ...relayMutants,
 ];

@@ -165,13 +165,13 @@ export class Oracles implements Witness {
     const { by, call } = operation;
     const current = world.inFlight.find(({ id }) => id === by.id) ?? by;
     this.#checkOneDestructive(current);
-    if (call.name !== 'retire') {
-      // A retirement began with the read before it.
+    if (!begunByReading.has(call.name)) {
+      // These began with the read before them.
       this.#checkTimeLeft(current);
     }
     this.#checkNothingLost(current);
     this.#checkPause(current, undefined);
-    if (call.name === 'start backup') {
+    if (notOfMembers.has(call.name)) {
       return;
     }
     const look = lookOf(current);
@@ -457,6 +457,7 @@ export class Oracles implements Witness {
   #checkPause(by: InFlight, commit: Commit | undefined): void {
     const isOnlyTold =
       commit?.kind === 'Event' ||
+      (commit?.kind === 'Database' && recordsIn(commit.before) === recordsIn(commit.after)) ||
       (commit?.kind === 'Shard' &&
         (by.step !== 'drain-step' || recordsIn(commit.before) === recordsIn(commit.after)));
     const look = lookOf(by);
@@ -868,6 +869,12 @@ export class Oracles implements Witness {
 const switchoverWindowSeconds = 75;
 const sendWithinSeconds = 10;
 
+/** Writes that read what they compare once more. */
+const begunByReading: ReadonlySet<string> = new Set(['retire', 'rewrite', 'put owner']);
+
+/** Effects that have oracles of their own. */
+const notOfMembers: ReadonlySet<string> = new Set(['start backup', 'rewrite', 'put owner']);
+
 /** The target is there, or it is not; anything else is not known. */
 const answersIt: ReadonlySet<number> = new Set([200, 404]);
 
@@ -946,9 +953,53 @@ function recordsIn(object: StoredObject | null): string {
 }
 
 /** What a handler was told since it last read its target. */
-export function lookOf({ seen }: InFlight): readonly Seen[] {
+export function lookOf({ seen, step }: InFlight): readonly Seen[] {
+  if (step === 'backup-config') {
+    return seen.slice(beginOfConfigLook(seen));
+  }
   const begin = seen.findLastIndex(({ call }) => call.name === 'get Shard');
   return seen.slice(Math.max(0, begin));
+}
+
+/**
+ * Where the last look of backup-config begins. Its writers read the Database and the data plane's record once more, so only
+ * a write that came too late tells that it looks again, and a record that has moved before one. What is read to learn how
+ * such a write ended is no part of either look.
+ */
+function beginOfConfigLook(seen: readonly Seen[]): number {
+  let begin = 0;
+  let revision: string | undefined;
+  seen.forEach((each, place) => {
+    const read = each.call.name === 'database' && each.status === 200;
+    const found = read ? revisionIn(each.body) : revision;
+    if (isLost(each) || (revision !== undefined && found !== revision)) {
+      begin = place + 1;
+      revision = undefined;
+    } else {
+      revision = found;
+    }
+  });
+  const target = seen.findIndex(
+    ({ call }, place) => place >= begin && call.name === 'get Database',
+  );
+  return target === -1 ? seen.length : target;
+}
+
+/** Of the one key that was read; empty where it is not there. */
+export function revisionIn(body: unknown): string {
+  const [kv] = (body as { readonly kvs?: readonly Kv[] } | undefined)?.kvs ?? [];
+  return kv?.mod_revision ?? '';
+}
+
+/** A write of backup-config that was refused for an old view. */
+function isLost({ call, status, body }: Seen): boolean {
+  const hasFailed = call.name === 'rewrite' && status === 200 && !hasSucceeded(body);
+  return call.isEffect && call.name !== 'create Event' && (lostRace.has(status) || hasFailed);
+}
+
+/** Of a transaction in etcd, by its answer. */
+function hasSucceeded(body: unknown): boolean {
+  return (body as { readonly succeeded?: boolean } | undefined)?.succeeded === true;
 }
 
 /** What was true in the data plane at each instant at which the look read something. */

@@ -1,9 +1,11 @@
+import { ownerObjectName } from '#shared/api/repository-owner.ts';
 import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
+import type { BucketRequest } from '#test/world/model/buckets.ts';
 import type { Question } from './handler.ts';
 
-/** What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `range`, `lease`, `switch`, `start backup`. */
+/** What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `range`, `lease`, `switch`, `start backup`, `get owner`. */
 export interface Call {
-  readonly via: 'api' | 'topology' | 'admin' | 'queue';
+  readonly via: 'api' | 'topology' | 'admin' | 'bucket' | 'queue';
   readonly name: string;
   readonly isEffect: boolean;
   /** Whether an answer from a cache, of any age, would do. */
@@ -42,6 +44,9 @@ function read(question: Question): Call {
   if (question.to === 'queue') {
     return { ...nothing, via: 'queue', name: 'change visibility', isEffect: false };
   }
+  if (question.to === 'bucket') {
+    return { ...nothing, via: 'bucket', ...bucketCallOf(question.request) };
+  }
   const { method, path } = question.request;
   const proxy = proxied.exec(path);
   if (proxy !== null) {
@@ -49,13 +54,7 @@ function read(question: Question): Call {
     const via = service === adminService ? 'admin' : 'topology';
     const isEffect = via === 'admin' ? method === 'POST' : rest.endsWith('/txn');
     const name =
-      via === 'admin'
-        ? adminCallOf(method, rest)
-        : isEffect
-          ? 'retire'
-          : isLease(question.request.body)
-            ? 'lease'
-            : 'range';
+      via === 'admin' ? adminCallOf(method, rest) : topologyCallOf(isEffect, question.request.body);
     return { ...nothing, via, name, isEffect, namespace, path: rest };
   }
   const found = resource.exec(path);
@@ -80,10 +79,36 @@ function adminCallOf(method: string, path: string): string {
   return path.startsWith('/api/v1/jobs/') ? 'job' : 'status';
 }
 
-/** The one key whose holder backs the shard up. */
-function isLease(body: unknown): boolean {
-  const { key = '' } = (body ?? {}) as { readonly key?: string };
-  return /\/backups\/.+\/lock$/.test(Buffer.from(key, 'base64').toString());
+/** By the key that is read or compared: a database's record, the lease of who backs the shard up, or pooler records. */
+function topologyCallOf(isEffect: boolean, body: unknown): string {
+  const { key, compare } = (body ?? {}) as {
+    readonly key?: string;
+    readonly compare?: readonly { readonly key?: string }[];
+  };
+  const path = Buffer.from(key ?? compare?.[0]?.key ?? '', 'base64').toString();
+  if (path.endsWith('/Database')) {
+    return isEffect ? 'rewrite' : 'database';
+  }
+  if (isEffect) {
+    return 'retire';
+  }
+  return /\/backups\/.+\/lock$/.test(path) ? 'lease' : 'range';
+}
+
+/** A write of the object that is never there is a question: whether this could be written. */
+function bucketCallOf({ operation, key }: BucketRequest): Pick<Call, 'name' | 'isEffect'> {
+  switch (operation) {
+    case 'getObject':
+      return { name: 'get owner', isEffect: false };
+    case 'getBucketVersioning':
+      return { name: 'versioning', isEffect: false };
+    case 'getBucketEncryption':
+      return { name: 'encryption', isEffect: false };
+    case 'putObject': {
+      const isEffect = key.endsWith(`/${ownerObjectName}`);
+      return { name: isEffect ? 'put owner' : 'probe', isEffect };
+    }
+  }
 }
 
 const nothing = {
@@ -113,7 +138,9 @@ function nameOf(
         return 'applyStatus';
       }
       // The first record on an object without annotations goes by a merge patch.
-      return kind === 'Shard' || contentType === 'application/json-patch+json'
+      return kind === 'Shard' ||
+        kind === 'Database' ||
+        contentType === 'application/json-patch+json'
         ? 'advance'
         : `patch ${kind}`;
   }

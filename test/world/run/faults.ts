@@ -4,10 +4,11 @@ import { readDrainRecord } from '#shared/api/drain-record.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
+import { rewriteDatabaseRecords } from './database-records.ts';
 import { garble, rewriteRecord } from './pooler-records.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
 import { edit, remove } from './person.ts';
-import type { Workload } from './workload.ts';
+import type { Edit, Workload } from './workload.ts';
 import { type Interference, type Operation, type World, rightClocks } from './world.ts';
 import { twoSteps } from '#test/builders/two-steps.ts';
 
@@ -36,7 +37,9 @@ const onApiReads: Fits = ({ call }) => !call.isEffect && call.via === 'api';
 const onLists: Fits = ({ call }) => call.name.startsWith('list ');
 const onApi: Fits = ({ call }) => call.via === 'api' && call.name !== 'create Event';
 const onApiWrites: Fits = (at) => onEffects(at) && at.call.via === 'api';
+const onBucket: Fits = ({ call }) => call.via === 'bucket';
 const onTopology: Fits = ({ call }) => call.via === 'topology';
+const onPuts: Fits = ({ call }) => call.name === 'put owner';
 const onFirst: Fits = ({ isFirst }) => isFirst;
 /** What happens to the world beside us matters only before something that looks or writes. */
 const anywhere: Fits = ({ call }) => call.via !== 'queue' && call.name !== 'create Event';
@@ -166,7 +169,7 @@ const commonFaults: readonly Fault[] = [
   }),
   {
     ...costly('F17 shard replaced', anywhere, (operation, world) => {
-      replaceShard(operation, world);
+      replaceTarget(operation, world);
       return 'served';
     }),
     costs: 'every member',
@@ -288,10 +291,67 @@ const backupFaults: readonly Fault[] = [
   theirs('F33 backups hang', anywhere, lasting({ kind: 'backupHangs' }, 100)),
 ];
 
+/** What goes wrong with buckets; only where backup-config runs. */
+const bucketFaults: readonly Fault[] = [
+  ours('F22 bucket throttled', onBucket, () => refusedByBucket(503, 'SlowDown')),
+  ours('F22 bucket fails', onBucket, () => refusedByBucket(500, 'InternalError')),
+  ours('F22 bucket access denied', onBucket, () => refusedByBucket(403, 'AccessDenied')),
+  ours('F25 conflict in the bucket', onPuts, () =>
+    refusedByBucket(409, 'ConditionalRequestConflict'),
+  ),
+  ours('F25 bucket does not answer', onFirst, outage('bucket')),
+  theirs('F25 bucket forbidden', anywhere, closedBuckets('isForbidden')),
+  theirs('F25 bucket read-only', anywhere, closedBuckets('isReadOnly')),
+  theirs('F25 bucket empty', anywhere, (_operation, world) => {
+    emptyBuckets(world);
+    return 'served';
+  }),
+  theirs('F25 bucket gone', anywhere, (_operation, world) => {
+    const gone = world.buckets.all;
+    Object.keys(gone).forEach((name) => world.buckets.remove(name));
+    world.later('the buckets are there again', 40, (at) =>
+      Object.entries(gone).forEach(([name, bucket]) =>
+        at.buckets.set(name, { ...bucket, isForbidden: false, isReadOnly: false }),
+      ),
+    );
+    return 'served';
+  }),
+  theirs('F17 database replaced', anywhere, (operation, world) => {
+    replaceTarget(operation, world);
+    return 'served';
+  }),
+  theirs("F5 the data plane's record rewritten", anywhere, (_operation, world) => {
+    rewriteDatabaseRecords(world);
+    return 'served';
+  }),
+];
+
+/** Where there are no members, what becomes of them is nothing. */
+const ofMembers: ReadonlySet<string> = new Set([
+  'F5 pooler record rewritten',
+  'F17 claim replaced',
+  'F19 leaver taken over',
+  'F21 node lost',
+  'F23 multiadmin away',
+  'F24 garbled record',
+  'F33 undecided proposal',
+]);
+
 /** Every fault that may strike this workload: those that are the same for all, and its own edits (F18). */
 export function faultsOf(workload: Workload): readonly Fault[] {
   const { steps, edits = [], losesMember } = workload;
-  const shared = [...commonFaults, ...(steps.includes('backup-trigger') ? backupFaults : [])];
+  const ofBuckets = steps.includes('backup-config') ? bucketFaults : [];
+  if (steps.every((step) => step === 'backup-config')) {
+    const ofAll = commonFaults.filter(
+      ({ name, costs }) => costs === 'nothing' && !ofMembers.has(name),
+    );
+    return [...ofAll, ...ofBuckets, ...ownFaults(edits)];
+  }
+  const shared = [
+    ...commonFaults,
+    ...ofBuckets,
+    ...(steps.includes('backup-trigger') ? backupFaults : []),
+  ];
   const isAlone = steps.every((step) => step === 'backup-trigger');
   const common = shared.filter(
     ({ name, costs }) =>
@@ -302,13 +362,16 @@ export function faultsOf(workload: Workload): readonly Fault[] {
       (twoSteps.every((step) => steps.includes(step)) &&
         (costs !== 'a further member' || losesMember !== true)),
   );
-  const own = edits.map(({ name, act }) =>
+  return [...common, ...ownFaults(edits)];
+}
+
+function ownFaults(edits: readonly Edit[]): readonly Fault[] {
+  return edits.map(({ name, act }) =>
     theirs(`F18 ${name}`, anywhere, (_operation, world) => {
       act(world);
       return 'served';
     }),
   );
-  return [...common, ...own];
 }
 
 function ours(name: string, fits: Fits, strike: Fault['strike']): Fault {
@@ -344,7 +407,34 @@ function refused(status: number, reason: string): { kind: 'refusal'; response: K
   };
 }
 
-function outage(via: 'api' | 'topology' | 'admin'): Fault['strike'] {
+function refusedByBucket(
+  status: number,
+  code: string,
+): { kind: 'refusal'; response: KubeResponse } {
+  return { kind: 'refusal', response: { status, body: { code } } };
+}
+
+/** Every bucket for a while. */
+function closedBuckets(how: 'isForbidden' | 'isReadOnly'): Fault['strike'] {
+  const set = ({ buckets }: World, isClosed: boolean): void =>
+    Object.keys(buckets.all).forEach((name) => buckets.set(name, { [how]: isClosed }));
+  return (_operation, world) => {
+    set(world, true);
+    world.later('the buckets are open again', 40, (at) => set(at, false));
+    return 'served';
+  };
+}
+
+/** Somebody removes everything that is in them: whose they are is said nowhere any more. */
+function emptyBuckets({ api, buckets }: World): void {
+  if (api.list('Database').length > 1) {
+    // Who says that a prefix is free gives it to whoever comes first.
+    return;
+  }
+  Object.keys(buckets.all).forEach((name) => buckets.set(name, { objects: {} }));
+}
+
+function outage(via: 'api' | 'topology' | 'admin' | 'bucket'): Fault['strike'] {
   return (_operation, world) => {
     world.interrupt(via, 20);
     return 'served';
@@ -453,16 +543,20 @@ function touch({ call }: Operation, world: World): void {
   }
 }
 
-/** The shard that the struck handler is about. */
-function shardOf({ by }: Operation, world: World): KubeObject<'Shard'> | undefined {
-  const subject = /"subject":"shards\/([^/"]+)\/([^"]+)"/.exec(by.received[0]?.body ?? '');
-  return world.api.get('Shard', subject?.[1], subject?.[2] ?? '');
+/** The object that the struck handler is about. */
+function targetOf(
+  { by }: Operation,
+  world: World,
+): KubeObject<'Shard'> | KubeObject<'Database'> | undefined {
+  const [, plural, namespace, name = ''] =
+    /"subject":"(shards|databases)\/([^/"]+)\/([^"]+)"/.exec(by.received[0]?.body ?? '') ?? [];
+  return world.api.get(plural === 'databases' ? 'Database' : 'Shard', namespace, name);
 }
 
 function annotate(operation: Operation, world: World, annotations: object): void {
-  const shard = shardOf(operation, world);
-  if (shard !== undefined) {
-    edit(world, refOf(shard), { metadata: { annotations } });
+  const target = targetOf(operation, world);
+  if (target !== undefined) {
+    edit(world, refOf(target), { metadata: { annotations } });
   }
 }
 
@@ -470,7 +564,7 @@ function annotate(operation: Operation, world: World, annotations: object): void
 function editRecord(edit: (text: string) => string | null): Fault['strike'] {
   return (operation, world) => {
     const key = recordAnnotation(operation.by.step);
-    const text = shardOf(operation, world)?.metadata.annotations?.[key];
+    const text = targetOf(operation, world)?.metadata.annotations?.[key];
     if (text !== undefined) {
       annotate(operation, world, { [key]: edit(text) });
     }
@@ -478,8 +572,11 @@ function editRecord(edit: (text: string) => string | null): Fault['strike'] {
   };
 }
 
-function refOf({ metadata: { namespace, name } }: KubeObject<'Shard'>): ObjectRef<'Shard'> {
-  return { kind: 'Shard', namespace: namespace ?? '', name };
+function refOf({
+  kind,
+  metadata: { namespace, name },
+}: KubeObject<'Shard'> | KubeObject<'Database'>): ObjectRef {
+  return { kind, namespace: namespace ?? '', name };
 }
 
 /** The pod that matters most just now: the leaver, else the last. */
@@ -550,21 +647,21 @@ export function replacePod(world: World): void {
 }
 
 /** Deleted and restored from a copy, record and all, under another uid. */
-function replaceShard(operation: Operation, world: World): void {
-  const shard = shardOf(operation, world);
-  if (shard === undefined) {
+export function replaceTarget(operation: Operation, world: World): void {
+  const target = targetOf(operation, world);
+  if (target === undefined) {
     return;
   }
-  const { name, namespace = '', annotations } = shard.metadata;
-  remove(world, refOf(shard));
+  const { name, namespace = '', annotations } = target.metadata;
+  remove(world, refOf(target));
   world.person({
     method: 'POST',
-    path: collectionPath('Shard', namespace),
+    path: collectionPath(target.kind, namespace),
     body: {
-      apiVersion: shard.apiVersion,
-      kind: 'Shard',
+      apiVersion: target.apiVersion,
+      kind: target.kind,
       metadata: { name, ...(annotations === undefined ? {} : { annotations }) },
-      spec: shard.spec,
+      spec: target.spec,
     },
   });
 }

@@ -7,15 +7,19 @@ import type { Step } from '#shared/kernel/step.ts';
 import type { KubeConnection, KubeRequest, KubeResponse } from '#shared/kube/connection.ts';
 import type { TargetKind } from '#shared/kube/resources.ts';
 import { checkingClock } from '#shared/kube/clock-check.ts';
+import type { BucketRequest } from '#test/world/model/buckets.ts';
 import { outsideOver } from '#shared/outside/connect.ts';
 import { type Fingerprint, Mixer, ofValue, textOf } from './fingerprint.ts';
+import { bucketTransport } from './bucket-transport.ts';
 import { everythingWent } from './turn.ts';
 
 /** What a handler waits for: a request to the outside world. Handlers may have several open at a time. */
-export type Question = { readonly id: number } & (
+export type Question = { readonly id: number } & Asked;
+
+type Asked =
   | { readonly to: 'cluster'; readonly request: KubeRequest }
-  | { readonly to: 'queue'; readonly receiptHandle: string; readonly seconds: number }
-);
+  | { readonly to: 'bucket'; readonly request: BucketRequest }
+  | { readonly to: 'queue'; readonly receiptHandle: string; readonly seconds: number };
 
 export type Answer =
   | { readonly kind: 'answered'; readonly response: KubeResponse }
@@ -317,6 +321,7 @@ class LiveRun {
           await this.#ask({ to: 'queue', receiptHandle, seconds });
         },
         clock,
+        bucketTransport((request) => this.#ask({ to: 'bucket', request }), neverAborts),
       ),
     }).then(
       (response) => (this.ending = { kind: 'returned', response }),
@@ -332,11 +337,7 @@ class LiveRun {
     };
   }
 
-  #ask(
-    asked:
-      | { readonly to: 'cluster'; readonly request: KubeRequest }
-      | { readonly to: 'queue'; readonly receiptHandle: string; readonly seconds: number },
-  ): Promise<KubeResponse> {
+  #ask(asked: Asked): Promise<KubeResponse> {
     const { promise, resolve, reject } = Promise.withResolvers<KubeResponse>();
     const id = this.#asked;
     this.#asked += 1;

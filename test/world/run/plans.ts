@@ -358,13 +358,13 @@ function countsOf(
 /**
  * Two candidates with the same key strike the same kind of question of the same step, after as many writes and decisions
  * of the same handler, in the same state of all records, while as many pods are there and as many are going, and as many
- * backups are made and under way.
+ * backups are made and under way, and in the same state of what buckets hold.
  */
 function keyOf({ moment: { operation, world, isFirst }, fault }: Candidate): string {
   const { by, call } = operation;
   const { writes, handler } = by;
   const moment = [writes, handler.looks.length, isFirst];
-  const standing = [stateOf(world), podsIn(world), backupsIn(world)];
+  const standing = [stateOf(world), podsIn(world), backupsIn(world), ownersIn(world)];
   return [...standing, by.step, call.name, ...moment, fault.name].join('/');
 }
 
@@ -381,9 +381,17 @@ function backupsIn({ multigres }: World): string {
   return [stored.length, ...line.map(({ kind }) => kind)].join(', ');
 }
 
+/** `backups 1, elsewhere 0`: the objects in each bucket. */
+function ownersIn({ buckets }: World): string {
+  return Object.entries(buckets.all)
+    .map(([name, { objects }]) => `${name} ${Object.keys(objects).length}`)
+    .join(', ');
+}
+
 /** The states of all records, for telling moments apart. */
 function stateOf(world: World): string {
-  const records = world.api.list('Shard').flatMap(({ metadata }) =>
+  const targets = [...world.api.list('Shard'), ...world.api.list('Database')];
+  const records = targets.flatMap(({ metadata }) =>
     Object.entries(metadata.annotations ?? {})
       .filter(([key]) => key.startsWith('step.millrace.dev/'))
       .map(([key, text]) => `${key.split('/')[1]}:${/"state":"([a-z]+)"/.exec(text)?.[1] ?? '?'}`),

@@ -2,7 +2,7 @@ import { drainRequest, forceDrain, recordAnnotations } from '#shared/api/annotat
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import { plusSeconds } from '#shared/kernel/instant.ts';
-import type { ObjectRef } from '#shared/kube/resources.ts';
+import type { ObjectRef, TargetKind } from '#shared/kube/resources.ts';
 import { Violation } from '#test/world/oracles/tally.ts';
 import { type Blow, type Fault, moveLead } from './faults.ts';
 import { edit } from './person.ts';
@@ -167,8 +167,11 @@ const attentionSeconds = 60;
  * taken back; a member is forced out where it does not run any more, or where the workload is about just that.
  */
 function attend(world: World, { givesUpQuorum }: Workload): void {
+  for (const { metadata, status } of world.api.list('Database')) {
+    resetRecords(world, 'Database', metadata, status?.conditions ?? []);
+  }
   for (const { metadata, status } of world.api.list('Shard')) {
-    resetRecords(world, metadata, status?.conditions ?? []);
+    resetRecords(world, 'Shard', metadata, status?.conditions ?? []);
     const drained = status?.conditions?.find(({ type }) => type === 'Drained');
     const read = readDrainRecord(metadata);
     if (drained?.status !== 'False' || read.kind !== 'ours' || read.record.state === 'choosing') {
@@ -198,6 +201,7 @@ function attend(world: World, { givesUpQuorum }: Workload): void {
 /** `millrace reset`, where a condition says that a record cannot be read. */
 function resetRecords(
   world: World,
+  kind: TargetKind,
   { namespace = '', name, annotations = {} }: ObjectMetadata,
   conditions: readonly { readonly reason: string; readonly message: string }[],
 ): void {
@@ -207,7 +211,7 @@ function resetRecords(
     // Who sees that it is gone already has nothing to do but wait for a look.
     if (annotations[key] !== undefined && conditions.some(isAsked)) {
       doOnce(world, `a person resets ${key}, as the condition says`, (at) =>
-        annotate(at, { kind: 'Shard', namespace, name }, key, null),
+        annotate(at, { kind, namespace, name }, key, null),
       );
     }
   }

@@ -21,6 +21,7 @@ import type { InFlight, World } from './world.ts';
 export function ofWorld(world: World): Mixer {
   const mixer = new Mixer().number(world.now);
   mixer.fingerprint(ofApi(world.api)).fingerprint(ofEtcd(world.etcd));
+  mixer.fingerprint(ofConstant(world.buckets.all)).number(world.buckets.writes);
   mixer.fingerprint(ofDataPlane(world.multigres));
   const handlers = world.inFlight.map((by) => ofInFlight(by, world));
   mixer.fingerprint(ofMany(handlers));
@@ -52,10 +53,12 @@ function ofApi(api: ApiServer): Fingerprint {
   for (const kind of storedKinds) {
     mixer.fingerprint(ofValue(api.list(kind)));
   }
-  for (const { metadata } of api.list('Shard')) {
-    const { namespace, name } = metadata;
-    mixer.fingerprint(ofConstant(api.managersOf('Shard', namespace, name)));
-    mixer.number(api.specChangedAt('Shard', namespace, name) ?? 0);
+  for (const kind of ['Shard', 'Database'] as const) {
+    for (const { metadata } of api.list(kind)) {
+      const { namespace, name } = metadata;
+      mixer.fingerprint(ofConstant(api.managersOf(kind, namespace, name)));
+      mixer.number(api.specChangedAt(kind, namespace, name) ?? 0);
+    }
   }
   return mixer.end();
 }

@@ -6,6 +6,7 @@ import { type Instant, plusSeconds, secondsBetween } from '#shared/kernel/instan
 import type { KubeRequest, KubeResponse } from '#shared/kube/connection.ts';
 import { resourceTypes } from '#shared/kube/resources.ts';
 import { ApiServer, type Commit } from '#test/world/model/api-server.ts';
+import { Buckets } from '#test/world/model/buckets.ts';
 import { askGateway } from '#test/world/model/etcd-gateway.ts';
 import { Etcd } from '#test/world/model/etcd.ts';
 import { Multigres } from '#test/world/model/multigres.ts';
@@ -96,7 +97,7 @@ export interface Write {
 /** Told of everything that happens; the state it keeps is its own. */
 export interface Witness {
   wrote(write: Write, world: World): void;
-  /** A compare-and-swap in the topology, or a question to the admin service that is no read. */
+  /** A compare-and-swap in the topology, an object put into a bucket, or a question to the admin service that is no read. */
   sent(operation: Operation, world: World): void;
   ended(by: InFlight, world: World): void;
   /** Whatever else a story is made of. */
@@ -121,6 +122,8 @@ export interface Setup {
   readonly versions?: 'cluster' | 'object';
   /** Whether the API server tells when specs changed (`managedFields`); without it nobody knows. */
   readonly tellsSpecTimes?: boolean;
+  /** Messages that one handler is given at most; ten when not given. */
+  readonly batch?: number;
   /** Where handlers with the same history are to run once. */
   readonly memory?: HandlerMemory;
 }
@@ -161,6 +164,7 @@ export class World {
   readonly api: ApiServer;
   readonly etcd: Etcd;
   readonly multigres: Multigres;
+  readonly buckets: Buckets;
   readonly queues: ReadonlyMap<StepName, Queue>;
   readonly hints: DirectHints;
   readonly witness: Witness;
@@ -197,6 +201,7 @@ export class World {
       });
     this.etcd = copyOf?.etcd.fork() ?? new Etcd();
     this.multigres = copyOf?.multigres.fork() ?? setup.multigres;
+    this.buckets = copyOf?.buckets.fork() ?? new Buckets();
     this.queues = new Map(
       setup.steps.map((step) => [
         step,
@@ -329,7 +334,7 @@ export class World {
   async deliverNext(): Promise<boolean> {
     this.#send(this.hints.take());
     for (const [step, queue] of this.queues) {
-      const received = queue.receive(this.now, 10);
+      const received = queue.receive(this.now, this.#setup.batch ?? 10);
       if (received.length > 0) {
         await this.#begin(step, received);
         return true;
@@ -341,7 +346,7 @@ export class World {
   /** Delivers what this step's queue has visible; false where there is nothing. What is due for others stays due. */
   async deliver(step: StepName): Promise<boolean> {
     this.#send(this.hints.take(step));
-    const received = this.queues.get(step)?.receive(this.now, 10) ?? [];
+    const received = this.queues.get(step)?.receive(this.now, this.#setup.batch ?? 10) ?? [];
     if (received.length > 0) {
       await this.#begin(step, received);
     }
@@ -637,6 +642,15 @@ export class World {
       }
       return { kind: 'answered', response: { status: 200, body: {} } };
     }
+    if (question.to === 'bucket') {
+      const { writes } = this.buckets;
+      const response = this.buckets.ask(question.request);
+      if (call.isEffect && this.buckets.writes !== writes) {
+        this.#countWrite(by, true);
+        this.witnesses.forEach((witness) => witness.sent(operation, this));
+      }
+      return { kind: 'answered', response };
+    }
     const { request } = question;
     switch (call.via) {
       case 'topology': {
@@ -663,6 +677,7 @@ export class World {
         return 'later';
       }
       case 'api':
+      case 'bucket':
       case 'queue': {
         if (request.query?.['continue'] === goneToken) {
           return { kind: 'answered', response: { status: 410, body: expired } };

@@ -24,7 +24,10 @@ const usualStart = Date.UTC(2026, 0, 1) as Instant;
 const namespace = worldNamespace;
 const shardName = 'orders';
 
-export interface ClusterOptions extends Pick<Setup, 'versions' | 'memory' | 'tellsSpecTimes'> {
+export interface ClusterOptions extends Pick<
+  Setup,
+  'versions' | 'memory' | 'tellsSpecTimes' | 'batch'
+> {
   readonly replicas: number;
   readonly cells?: readonly string[];
   readonly whenScaled?: 'Retain' | 'Delete';
@@ -67,6 +70,7 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
     witness: new Oracles(tally),
     versions: options.versions ?? 'object',
     tellsSpecTimes,
+    ...(options.batch === undefined ? {} : { batch: options.batch }),
     ...(options.memory === undefined ? {} : { memory: options.memory }),
   });
   addNeighbour(world);
@@ -114,13 +118,13 @@ function aPool(cells: readonly string[], { replicas, whenScaled = 'Retain' }: Cl
   };
 }
 
-function make(
+export function make(
   world: World,
   kind: ResourceKind,
   place: string | undefined,
-  object: { readonly metadata: object; readonly spec?: object },
+  object: { readonly metadata: object; readonly [field: string]: object },
 ): void {
-  const apiVersion = kind === 'Namespace' ? 'v1' : 'millrace.dev/v1alpha1';
+  const apiVersion = kind === 'Namespace' || kind === 'Secret' ? 'v1' : 'millrace.dev/v1alpha1';
   const response = world.person({
     method: 'POST',
     path: collectionPath(kind, place),

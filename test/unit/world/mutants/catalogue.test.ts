@@ -42,11 +42,11 @@ describe('the catalogue', () => {
     expect(new Set(ids).size).toBe(ids.length);
     for (const { id, breaks, expected } of catalogue) {
       expect(id).toMatch(
-        /^(execute|pipeline|record|kube|topology|admin|drain|pods|backup|relay)(-[a-z]+)+$/,
+        /^(execute|pipeline|record|kube|topology|admin|drain|pods|backup|relay|repository)(-[a-z]+)+$/,
       );
       expect(breaks, id).toMatch(/^[A-Z].+\.$/);
       expect(expected.length, id).toBeGreaterThan(0);
-      expect(expected.join(' '), id).toMatch(/^[XDSRGLPZB]\d+( [XDSRGLPZB]\d+)*$/);
+      expect(expected.join(' '), id).toMatch(/^[XDSRGLPZBC]\d+( [XDSRGLPZBC]\d+)*$/);
     }
   });
 
