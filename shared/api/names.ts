@@ -10,7 +10,7 @@ const maxPodBaseLength = 60;
 const maxServiceNameLength = 63;
 
 /** The highest index that fits behind the longest base. */
-const maxIndex = 99;
+export const maxIndex = 99;
 
 /** PostgreSQL keeps 63 bytes of an application name (NAMEDATALEN - 1), and a pooler's is `<cell>_<service id>`. */
 const maxApplicationNameBytes = 63;

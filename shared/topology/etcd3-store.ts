@@ -77,7 +77,11 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
                 mod_revision: request.modRevision,
               },
             ],
-            success: [{ request_put: { key, value: Buffer.from(request.value) } }],
+            success: [
+              request.value === null
+                ? { request_delete_range: { key } }
+                : { request_put: { key, value: Buffer.from(request.value) } },
+            ],
           },
           { deadline },
         );
