@@ -122,7 +122,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     ).length;
   }
 
-  /** Of drain-step, pool-pods and backup-trigger, in this order. */
+  /** Of each step of a Shard, in the order of their routes. */
   const counts = (why: string, name: string) => () =>
     shardSteps.map((step) => count(step, why, name));
 

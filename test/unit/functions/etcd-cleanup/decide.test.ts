@@ -229,6 +229,13 @@ describe('nothing is removed', () => {
       }),
     ],
     ['while the primary does not answer', due().with({ statuses: [] })],
+    [
+      'while the primary says that another leads',
+      due().answering({
+        ...leading(),
+        decision: { ...ruleOf(), leader: idOf('orders-1') },
+      }),
+    ],
     ['while the primary is not sure', due().answering({ ...leading(), role: 'replica' })],
     [
       'while somebody knows a newer rule',
@@ -335,6 +342,15 @@ describe('a record that is marked as stopped', () => {
     });
     expect(recordAfter(decision)).toMatchObject({ state: 'deleting' });
     expect(recordAfter(decision)?.key.endsWith('/55')).toBe(true);
+  });
+
+  test('is never deleted sooner than quietFor', () => {
+    const decision = aShardOfThree()
+      .shard({ deleteAfterSeconds: 5 })
+      .seen(quietSeconds - 1, marked)
+      .decide();
+
+    expect(changeIn(decision)).toBeUndefined();
   });
 
   test.each([
