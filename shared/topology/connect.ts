@@ -2,7 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import pLimit from 'p-limit';
 import * as z from 'zod';
 import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
-import { wallClock } from '#shared/kernel/instant.ts';
+import { type Clock, wallClock } from '#shared/kernel/instant.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
 import type { TopologyAccess, TopologySpec } from './access.ts';
@@ -27,6 +27,7 @@ import {
   type PoolerRecord,
   type ShardKey,
   type Topology,
+  type TopologyWriter,
   isRetired,
 } from './topology.ts';
 
@@ -77,6 +78,36 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
   const timeoutMs = access.requestTimeoutMs ?? defaultTimeoutMs;
   const clock = access.clock ?? wallClock;
 
+  return {
+    async poolers(shard, cells, signal) {
+      const limits = within(timeoutMs, signal, clock);
+      try {
+        return present(await listPoolers(stores, globalRoot, shard, cells, limits));
+      } catch (error) {
+        return unknownOf(error);
+      }
+    },
+    async database(name, signal) {
+      const limits = within(timeoutMs, signal, clock);
+      try {
+        return await readDatabase(await stores.global(), globalRoot, name, limits);
+      } catch (error) {
+        return unknown(describeError(error));
+      }
+    },
+    async backupLease(shard, signal) {
+      try {
+        return await readLease(stores, globalRoot, shard, within(timeoutMs, signal, clock));
+      } catch (error) {
+        return unknown(`the lease of the backups cannot be read: ${describeError(error)}`);
+      }
+    },
+    ...topologyWriter(stores, globalRoot, clock),
+    close: () => stores.close(),
+  };
+}
+
+function topologyWriter(stores: Stores, globalRoot: string, clock: Clock): TopologyWriter {
   async function retire(
     pooler: { readonly cell: string; readonly key: string },
     modRevision: string,
@@ -131,35 +162,7 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
     return swap(store, { key, value: next.value, modRevision }, limit);
   }
 
-  return {
-    async poolers(shard, cells, signal) {
-      const limits = within(timeoutMs, signal, clock);
-      try {
-        return present(await listPoolers(stores, globalRoot, shard, cells, limits));
-      } catch (error) {
-        return unknownOf(error);
-      }
-    },
-    async database(name, signal) {
-      const limits = within(timeoutMs, signal, clock);
-      try {
-        return await readDatabase(await stores.global(), globalRoot, name, limits);
-      } catch (error) {
-        return unknown(describeError(error));
-      }
-    },
-    async backupLease(shard, signal) {
-      try {
-        return await readLease(stores, globalRoot, shard, within(timeoutMs, signal, clock));
-      } catch (error) {
-        return unknown(`the lease of the backups cannot be read: ${describeError(error)}`);
-      }
-    },
-    retire,
-    remove,
-    rewriteDatabase: rewrite,
-    close: () => stores.close(),
-  };
+  return { retire, remove, rewriteDatabase: rewrite };
 }
 
 /** @throws Error where the root or the name could lead to another key */
