@@ -8,8 +8,8 @@ const isQuietTime: ApiRule = {
     'give quietFor as a duration of at least 5s, better 10m: a member that only restarts must be back before it is over',
 };
 const isDeleteTime: ApiRule = {
-  rule: `self.matches('${durationPattern}') && duration(self) >= duration('5s')`,
-  message: 'give deleteAfter as a duration of at least 5s, for example 24h',
+  rule: `self.matches('${durationPattern}')`,
+  message: 'give deleteAfter as a duration, for example 24h',
 };
 const passSize: ApiRule = {
   rule: 'self >= 1 && self <= 8',
