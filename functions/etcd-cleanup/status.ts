@@ -120,9 +120,13 @@ function conditionOf({ shard }: CleanupSnapshot, told: readonly Told[]): OwnCond
     return { status: 'False', reason: 'RecordsLeft', message };
   }
   const message = `${countText(told)} without a member: ${namesText(told)}`;
-  return shard.isEnabled
-    ? { status: 'False', reason: 'StaleRecords', message }
-    : { status: 'False', reason: 'CleanupOff', message: `${message}; cleanup is not enabled` };
+  if (!shard.isEnabled) {
+    return { status: 'False', reason: 'CleanupOff', message: `${message}; cleanup is not enabled` };
+  }
+  // What every scale-down leaves for a day is nothing to alarm anybody.
+  return told.every(({ why }) => why === 'Stopped')
+    ? { status: 'True', reason: 'DeletionAwaited', message: `${message}; deleted in its time` }
+    : { status: 'False', reason: 'StaleRecords', message };
 }
 
 function countText({ length }: readonly Told[]): string {

@@ -110,6 +110,7 @@ export const reasons = [
   'TopologyClean',
   'NoMembers',
   'StaleRecords',
+  'DeletionAwaited',
   'RecordsLeft',
   'CleanupOff',
   'PoolerAnswers',

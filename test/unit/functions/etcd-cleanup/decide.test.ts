@@ -328,6 +328,19 @@ describe('an undecodable record', () => {
 });
 
 describe('a record that is marked as stopped', () => {
+  test('that says so itself is nothing to alarm anybody, one that does not is', () => {
+    const stoppedOnly = aShardOfThree().records(marked).decide();
+    const both = aShardOfThree().records(marked, dead).decide();
+
+    expect(statusAfter(stoppedOnly)).toMatchObject({
+      conditions: [{ status: 'True', reason: 'DeletionAwaited' }],
+      cleanup: { candidates: [{ why: 'Stopped' }] },
+    });
+    expect(statusAfter(both)).toMatchObject({
+      conditions: [{ status: 'False', reason: 'StaleRecords' }],
+    });
+  });
+
   test('is deleted after deleteAfter, not sooner', () => {
     const early = aShardOfThree()
       .seen(deleteAfterSeconds - 1, marked)
