@@ -159,6 +159,9 @@ export const schemaRows: readonly Row[] = [
         aShard('a', { spec: { drain: { deadline: 'soon' } } }),
         aShard('a', { spec: { drain: { deadline: '9999ms' } } }),
         aShard('a', { spec: { drain: { deadline: '1h30m' } } }),
+        aShard('b', { spec: { cleanup: { quietFor: '4s', maxPerPass: 9 } } }),
+        aShard('b', { spec: { cleanup: { quietFor: '1h', deleteAfter: '59m' } } }),
+        aShard('b', { spec: { cleanup: { quietFor: '5s', deleteAfter: '5s', maxPerPass: 8 } } }),
       ]);
     },
   },

@@ -17,6 +17,7 @@ const rules: { readonly [text: string]: Rule } = {
   "self == 'default'": (self) => self === 'default',
   "self == '0-inf'": (self) => self === '0-inf',
   'self >= 1 && self <= 32': (self) => typeof self === 'number' && self >= 1 && self <= 32,
+  'self >= 1 && self <= 8': (self) => typeof self === 'number' && self >= 1 && self <= 8,
   'oldSelf.all(old, old in self)': (self, oldSelf) =>
     items(oldSelf).every((old) => items(self).includes(old)),
   'oldSelf.all(old, self.exists(pool, pool.name == old.name))': (self, oldSelf) =>
@@ -52,6 +53,14 @@ const rules: { readonly [text: string]: Rule } = {
     return typeof seconds !== 'number' || seconds >= 1;
   },
   "isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))": isPositiveQuantity,
+  [`${aDuration} && duration(self) >= duration('5s')`]: (self) => secondsOf(self) >= 5,
+  [`!self.quietFor.matches('${durationPattern}') || !self.deleteAfter.matches('${durationPattern}') || duration(self.deleteAfter) >= duration(self.quietFor)`]:
+    (self) => {
+      const [quiet, deletion] = [fieldOf(self, 'quietFor'), fieldOf(self, 'deleteAfter')];
+      const known = [quiet, deletion].map((text) => secondsOf(text ?? ''));
+      const [quietSeconds = Number.NaN, deletionSeconds = Number.NaN] = known;
+      return known.some(Number.isNaN) || deletionSeconds >= quietSeconds;
+    },
   [`${aDuration} && duration(self) >= duration('10s')`]: (self) => secondsOf(self) >= 10,
   [`${aDuration} && duration(self) >= duration('1m')`]: (self) => secondsOf(self) >= 60,
   [`${aDuration} && duration(self) >= duration('5m')`]: (self) => secondsOf(self) >= 300,
