@@ -95,6 +95,17 @@ export const routing: Routing = {
       requests: [backupNow, reconcileRequest],
       members: false,
     },
+    {
+      step: 'etcd-cleanup',
+      target: 'Shard',
+      records: [],
+      // A drain that ends leaves a record behind. Members that come and go otherwise can wait for the resync: what has none
+      // must stay quiet for minutes anyway.
+      conditions: ['Drained'],
+      ownConditions: ['TopologyClean'],
+      requests: [reconcileRequest],
+      members: false,
+    },
   ],
   memberships: [{ kind: 'Pod', target: 'Shard', label: shardLabel }],
   references: [

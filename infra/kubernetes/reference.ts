@@ -47,6 +47,8 @@ const conditionMeanings: Readonly<Record<string, Readonly<Record<string, string>
       'Nobody is leaving. `False` says who is, or what that waits for; `Unknown`, that it cannot be told.',
     BackupsOnSchedule:
       'Every schedule is in force and has its backups: `False` once two slots, and the usual length of a run, have gone by without a good one, or a schedule has to be corrected. Only where there are schedules.',
+    TopologyClean:
+      'Every pooler record has its member. `False`: some have none, and go in their time (`StaleRecords`), stay because cleanup is not enabled (`CleanupOff`), or are left to people (`RecordsLeft`). `Unknown`: it cannot be told, and nothing is done.',
   },
 };
 

@@ -10,7 +10,7 @@ const maxPodBaseLength = 60;
 const maxServiceNameLength = 63;
 
 /** The highest index that fits behind the longest base. */
-const maxIndex = 99;
+export const maxIndex = 99;
 
 /** With `-` and the five characters that its pod gets behind it, a Job's name stays a DNS label (63 characters). */
 const maxJobNameLength = 57;

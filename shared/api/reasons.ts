@@ -108,6 +108,19 @@ export const reasons = [
   'BackupsMissed',
   'ScheduleInvalid',
   'RequestInvalid',
+  // etcd-cleanup.
+  'TopologyClean',
+  'NoMembers',
+  'StaleRecords',
+  'RecordsLeft',
+  'CleanupOff',
+  'PoolerAnswers',
+  'PassFull',
+  'PoolerToRetire',
+  'PoolerRetired',
+  'PoolerToDelete',
+  'PoolerDeleted',
+  'CleanupCancelled',
 ] as const;
 
 export type Reason = (typeof reasons)[number];

@@ -2,6 +2,7 @@ import type { V1PodSpec } from '@kubernetes/client-node';
 import * as z from 'zod';
 import type { AsJson } from '#shared/kube/json.ts';
 import { backupScheduleSchema, backupStatusFields } from './backup.ts';
+import { cleanupSchema, cleanupStatusFields } from './cleanup.ts';
 import { type Condition, conditionSchema } from './condition.ts';
 import { drainCauses } from './drain-record.ts';
 import { durationPattern, maxDurationLength } from './duration.ts';
@@ -229,6 +230,12 @@ export const shardSpecSchema = z
       })
       .optional()
       .meta({ description: 'Its backups.', ...withRules(jobsHaveATemplate) }),
+    cleanup: cleanupSchema.default({
+      enabled: true,
+      quietFor: '10m',
+      deleteAfter: '24h',
+      maxPerPass: 1,
+    }),
   })
   .meta({ description: 'What the shard shall be.' });
 
@@ -282,6 +289,7 @@ export const shardStatusSchema = z
       .optional()
       .meta({ description: 'The member that is leaving (drain-step).' }),
     ...backupStatusFields,
+    ...cleanupStatusFields,
   })
   .meta({ description: 'What the steps found.' });
 

@@ -1,5 +1,11 @@
 /** Every step there is: folder under `functions/`, queue suffix, log field, metric dimension, field manager. */
-export const stepNames = ['drain-step', 'pool-pods', 'backup-config', 'backup-trigger'] as const;
+export const stepNames = [
+  'drain-step',
+  'pool-pods',
+  'backup-config',
+  'backup-trigger',
+  'etcd-cleanup',
+] as const;
 
 export type StepName = (typeof stepNames)[number];
 

@@ -74,6 +74,8 @@ interface EffectByKind {
     readonly operation:
       /** Write into a pooler's record what its own graceful stop would have written. */
       | { readonly kind: 'retirePooler'; readonly cell: string; readonly key: string }
+      /** Delete a pooler's record that says that its pooler has stopped. The record's key must end with the revision. */
+      | { readonly kind: 'removePooler'; readonly cell: string; readonly key: string }
       /**
        * Write where backups are kept into the record of the database of this name. Where nothing of it changes its
        * revision moves all the same, which ends every write that compares an earlier one.

@@ -253,6 +253,13 @@ function refuseUnauthorised(effect: Effect, record: string | null): void {
   ) {
     throw new RefusedEffect(`the record in force does not authorise ${effect.kind}`);
   }
+  if (
+    effect.kind === 'topologyTxn' &&
+    effect.operation.kind === 'removePooler' &&
+    !guard.recordKey.endsWith(`/${effect.guard.modRevision}`)
+  ) {
+    throw new RefusedEffect('the record in force does not name the revision that is to be deleted');
+  }
 }
 
 function refuseEmptyGuard(effect: Effect & { readonly guard: object }): void {
@@ -333,10 +340,7 @@ async function perform(
       return writers.kube.delete(effect.object, effect.guard, signal);
     case 'topologyTxn': {
       const topology = await writers.topology(effect.database, signal);
-      const { operation, guard } = effect;
-      return operation.kind === 'retirePooler'
-        ? topology.retire(operation, guard.modRevision, signal)
-        : topology.rewriteDatabase(operation.name, operation.change, guard.modRevision, signal);
+      return changeTopology(effect, topology, signal);
     }
     case 'putRepositoryObject': {
       const repository = await writers.repository(effect.database, signal);
@@ -405,6 +409,23 @@ function isSameOwner(manifest: JsonObject, existing: object): boolean {
     controller(wanted) === controller(found) &&
     Object.entries(wanted.labels ?? {}).every(([key, value]) => found.labels?.[key] === value)
   );
+}
+
+function changeTopology(
+  { operation, guard }: Effect<'topologyTxn'>,
+  topology: TopologyWriter,
+  signal: AbortSignal,
+): Promise<WriteResult> {
+  switch (operation.kind) {
+    case 'retirePooler':
+      return topology.retire(operation, guard.modRevision, signal);
+    case 'removePooler':
+      return topology.remove(operation, guard.modRevision, signal);
+    case 'rewriteDatabase': {
+      const { name, change } = operation;
+      return topology.rewriteDatabase(name, change, guard.modRevision, signal);
+    }
+  }
 }
 
 /** Asks once. An unknown outcome ends the invocation: the next one looks before anything else. */

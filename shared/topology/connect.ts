@@ -2,7 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import pLimit from 'p-limit';
 import * as z from 'zod';
 import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
-import { wallClock } from '#shared/kernel/instant.ts';
+import { type Clock, wallClock } from '#shared/kernel/instant.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
 import type { TopologyAccess, TopologySpec } from './access.ts';
@@ -19,14 +19,16 @@ import { decodeDatabase, rewriteDatabase } from './database-record.ts';
 import { decodePooler, retirePooler } from './pooler-record.ts';
 import { CellSchema } from './proto/clustermetadata_pb.ts';
 import { type Stores, storesOf } from './stores.ts';
-import type {
-  BackupLease,
-  DatabaseChange,
-  DatabaseRecord,
-  PoolerListing,
-  PoolerRecord,
-  ShardKey,
-  Topology,
+import {
+  type BackupLease,
+  type DatabaseChange,
+  type DatabaseRecord,
+  type PoolerListing,
+  type PoolerRecord,
+  type ShardKey,
+  type Topology,
+  type TopologyWriter,
+  isRetired,
 } from './topology.ts';
 
 /** How long one read of the topology may take by default, in milliseconds, over all its requests. */
@@ -76,43 +78,6 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
   const timeoutMs = access.requestTimeoutMs ?? defaultTimeoutMs;
   const clock = access.clock ?? wallClock;
 
-  async function retire(
-    pooler: { readonly cell: string; readonly key: string },
-    modRevision: string,
-    signal?: AbortSignal,
-  ): Promise<WriteResult> {
-    const limit: Limit = (timeoutMs) => within(timeoutMs, signal, clock);
-    const { store, found } = await readForWrite(stores, globalRoot, pooler, limit);
-    if (found?.modRevision !== modRevision) {
-      return lostRace(pooler.key, found);
-    }
-    const next = retirePooler(found.value, clock());
-    if (next.kind === 'undecodable') {
-      throw new TerminalError('PoolerRecordUndecodable', `${pooler.key}: ${next.why}`);
-    }
-    return next.kind === 'unchanged'
-      ? { kind: 'written', resourceVersion: modRevision }
-      : swap(store, { key: pooler.key, value: next.value, modRevision }, limit);
-  }
-
-  async function rewrite(
-    name: string,
-    change: DatabaseChange,
-    modRevision: string,
-    signal?: AbortSignal,
-  ): Promise<WriteResult> {
-    const limit: Limit = (timeoutMs) => within(timeoutMs, signal, clock);
-    const { store, key, found } = await readDatabaseForWrite(stores, globalRoot, name, limit);
-    if (found === undefined || found.modRevision !== modRevision) {
-      return lostRace(key, found);
-    }
-    const next = rewriteDatabase(found.value, name, change);
-    if (next.kind === 'undecodable') {
-      throw new TerminalError('DatabaseRecordUndecodable', `${key}: ${next.why}`);
-    }
-    return swap(store, { key, value: next.value, modRevision }, limit);
-  }
-
   return {
     async poolers(shard, cells, signal) {
       const limits = within(timeoutMs, signal, clock);
@@ -137,10 +102,67 @@ export function connectTopology(spec: TopologySpec, access: TopologyAccess): Top
         return unknown(`the lease of the backups cannot be read: ${describeError(error)}`);
       }
     },
-    retire,
-    rewriteDatabase: rewrite,
+    ...topologyWriter(stores, globalRoot, clock),
     close: () => stores.close(),
   };
+}
+
+function topologyWriter(stores: Stores, globalRoot: string, clock: Clock): TopologyWriter {
+  async function retire(
+    pooler: { readonly cell: string; readonly key: string },
+    modRevision: string,
+    signal?: AbortSignal,
+  ): Promise<WriteResult> {
+    const limit: Limit = (timeoutMs) => within(timeoutMs, signal, clock);
+    const { store, found } = await readForWrite(stores, globalRoot, pooler, limit);
+    if (found?.modRevision !== modRevision) {
+      return lostRace(pooler.key, found);
+    }
+    const next = retirePooler(found.value, clock());
+    if (next.kind === 'undecodable') {
+      throw new TerminalError('PoolerRecordUndecodable', `${pooler.key}: ${next.why}`);
+    }
+    return next.kind === 'unchanged'
+      ? { kind: 'written', resourceVersion: modRevision }
+      : swap(store, { key: pooler.key, value: next.value, modRevision }, limit);
+  }
+
+  async function remove(
+    pooler: { readonly cell: string; readonly key: string },
+    modRevision: string,
+    signal?: AbortSignal,
+  ): Promise<WriteResult> {
+    const limit: Limit = (timeoutMs) => within(timeoutMs, signal, clock);
+    const { store, found } = await readForWrite(stores, globalRoot, pooler, limit);
+    if (found === undefined) {
+      return { kind: 'written', resourceVersion: '' };
+    }
+    if (found.modRevision !== modRevision) {
+      return lostRace(pooler.key, found);
+    }
+    refuseLive(found);
+    return swap(store, { key: pooler.key, value: null, modRevision }, limit);
+  }
+
+  async function rewrite(
+    name: string,
+    change: DatabaseChange,
+    modRevision: string,
+    signal?: AbortSignal,
+  ): Promise<WriteResult> {
+    const limit: Limit = (timeoutMs) => within(timeoutMs, signal, clock);
+    const { store, key, found } = await readDatabaseForWrite(stores, globalRoot, name, limit);
+    if (found === undefined || found.modRevision !== modRevision) {
+      return lostRace(key, found);
+    }
+    const next = rewriteDatabase(found.value, name, change);
+    if (next.kind === 'undecodable') {
+      throw new TerminalError('DatabaseRecordUndecodable', `${key}: ${next.why}`);
+    }
+    return swap(store, { key, value: next.value, modRevision }, limit);
+  }
+
+  return { retire, remove, rewriteDatabase: rewrite };
 }
 
 /** @throws Error where the root or the name could lead to another key */
@@ -398,7 +420,12 @@ function notWritten(error: unknown): RetryableError {
  */
 async function swap(
   store: EtcdStore,
-  write: { readonly key: string; readonly value: Uint8Array; readonly modRevision: string },
+  write: {
+    readonly key: string;
+    /** `null` deletes the key. */
+    readonly value: Uint8Array | null;
+    readonly modRevision: string;
+  },
   limit: Limit,
 ): Promise<WriteResult> {
   let failure: unknown;
@@ -426,10 +453,27 @@ async function swap(
       cause: failure,
     });
   }
-  if (now !== undefined && Buffer.from(write.value).equals(now.value)) {
-    return { kind: 'written', resourceVersion: now.modRevision };
+  return isAsWritten(now, write.value)
+    ? { kind: 'written', resourceVersion: now?.modRevision ?? '' }
+    : lostRace(write.key, now);
+}
+
+/** Whether a key holds what was to be written, or is gone as it was to be. */
+function isAsWritten(now: StoredValue | undefined, value: Uint8Array | null): boolean {
+  return value === null || now === undefined
+    ? value === null && now === undefined
+    : Buffer.from(value).equals(now.value);
+}
+
+/** A record that was deleted without the mark would be missed by nobody, and its pooler stay in the cohort for ever. */
+function refuseLive({ key, value }: StoredValue): void {
+  const decoded = decodePooler(value);
+  if (decoded.kind === 'undecodable') {
+    throw new TerminalError('PoolerRecordUndecodable', `${key}: ${decoded.why}`);
   }
-  return lostRace(write.key, now);
+  if (!isRetired(decoded.record)) {
+    throw new TerminalError('PoolerRecordLive', `${key}: it does not say that its pooler stopped`);
+  }
 }
 
 function lostRace(key: string, now: StoredValue | undefined): WriteResult {

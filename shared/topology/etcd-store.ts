@@ -28,7 +28,8 @@ interface RangePage {
 
 interface SwapRequest {
   readonly key: string;
-  readonly value: Uint8Array;
+  /** `null` deletes the key. */
+  readonly value: Uint8Array | null;
   /** The key is written only while this is its mod revision. */
   readonly modRevision: string;
 }

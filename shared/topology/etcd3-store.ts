@@ -1,5 +1,12 @@
 import { noop } from 'cockatiel';
-import { CompareResult, CompareTarget, Etcd3, type IOptions, type IRangeRequest } from 'etcd3';
+import {
+  CompareResult,
+  CompareTarget,
+  Etcd3,
+  type IOptions,
+  type IRangeRequest,
+  type ITxnRequest,
+} from 'etcd3';
 import { describeError } from '#shared/kernel/errors.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
 import type { TopologyCredentials } from './access.ts';
@@ -67,20 +74,7 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
     swap(request, limits) {
       const key = Buffer.from(request.key);
       return call(limits, async (client, deadline) => {
-        const answer = await client.kv.txn(
-          {
-            compare: [
-              {
-                key,
-                target: CompareTarget.Mod,
-                result: CompareResult.Equal,
-                mod_revision: request.modRevision,
-              },
-            ],
-            success: [{ request_put: { key, value: Buffer.from(request.value) } }],
-          },
-          { deadline },
-        );
+        const answer = await client.kv.txn(swapOf(key, request), { deadline });
         return answer.succeeded
           ? { kind: 'swapped', modRevision: answer.header.revision }
           : { kind: 'moved' };
@@ -90,6 +84,27 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
       client?.close();
       client = undefined;
     },
+  };
+}
+
+function swapOf(
+  key: Buffer,
+  { value, modRevision }: Parameters<EtcdStore['swap']>[0],
+): ITxnRequest {
+  return {
+    compare: [
+      {
+        key,
+        target: CompareTarget.Mod,
+        result: CompareResult.Equal,
+        mod_revision: modRevision,
+      },
+    ],
+    success: [
+      value === null
+        ? { request_delete_range: { key } }
+        : { request_put: { key, value: Buffer.from(value) } },
+    ],
   };
 }
 

@@ -65,7 +65,11 @@ export function gatewayStore(route: GatewayRoute, credentials: TopologyCredentia
       const key = encode(Buffer.from(request.key));
       const body = {
         compare: [{ key, target: 'MOD', result: 'EQUAL', mod_revision: request.modRevision }],
-        success: [{ request_put: { key, value: encode(request.value) } }],
+        success: [
+          request.value === null
+            ? { request_delete_range: { key } }
+            : { request_put: { key, value: encode(request.value) } },
+        ],
       };
       const answer = await call({ path: '/kv/txn', body, schema: txnSchema }, limits);
       return answer.succeeded

@@ -123,7 +123,7 @@ function current(message: Multipooler): PoolerRecordContent {
       shard: shardKey.shard,
     },
     hostname: message.hostname,
-    lifecycle: lifecycleOf(message.lifecycleStatus?.status),
+    lifecycle: currentLifecycleOf(message),
     serving: servingOf(message.servingStatus),
     role: routingState === undefined ? 'none' : roleOf(routingState.role),
     rule: ruleOf(routingState?.rule),
@@ -154,6 +154,12 @@ function poolerId(id: ID | undefined): PoolerId {
     throw new UndecodableRecord('its id is not that of a pooler');
   }
   return { cell: id.cell, name: id.name };
+}
+
+/** Before there were life cycles, a pooler that was put aside had the type DRAINED. */
+function currentLifecycleOf({ lifecycleStatus, type }: Multipooler): Lifecycle {
+  const lifecycle = lifecycleOf(lifecycleStatus?.status);
+  return lifecycle === 'unknown' && type === PoolerType.DRAINED ? 'quarantined' : lifecycle;
 }
 
 function lifecycleOf(status: PoolerLifecycleStatus | undefined): Lifecycle {

@@ -98,6 +98,15 @@ export interface TopologyWriter {
     signal?: AbortSignal,
   ): Promise<WriteResult>;
   /**
+   * Deletes a pooler's record, only while its mod revision is still the one given. One that is gone already counts as
+   * written; one that does not say that its pooler has stopped is refused, whatever its revision.
+   */
+  remove(
+    pooler: { readonly cell: string; readonly key: string },
+    modRevision: string,
+    signal?: AbortSignal,
+  ): Promise<WriteResult>;
+  /**
    * Writes where backups are kept into a database's record, every other field and every unknown one kept, only while its
    * mod revision is still the one given. It writes also where nothing changes: then only the revision moves, and no
    * write that compares an earlier one succeeds any more.
@@ -126,12 +135,31 @@ export function isSamePooler(a: PoolerId, b: PoolerId): boolean {
   return a.cell === b.cell && a.name === b.name;
 }
 
+/** What a record says of its pooler. */
+type Standing = Pick<PoolerRecord, 'generation' | 'lifecycle' | 'serving' | 'role'>;
+
 /**
  * Whether a record says that its pooler has stopped for good: SHUTDOWN, or NOT_SERVING in the older generation, which
  * knows no life cycle.
  */
-export function hasStopped(record: PoolerRecord): boolean {
+export function hasStopped(record: Standing): boolean {
   return record.generation === 'legacy'
     ? record.serving === 'disabled'
     : record.lifecycle === 'shutdown';
+}
+
+/** Whether a record says all that a graceful stop leaves: nobody routes to its pooler, and it is in no cohort for long. */
+export function isRetired(record: Standing): boolean {
+  return (
+    hasStopped(record) &&
+    record.serving === 'disabled' &&
+    (record.generation === 'legacy' || record.role === 'none')
+  );
+}
+
+/** Whether the data plane has put the pooler aside for a person to look at: QUARANTINED, formerly DRAINED. */
+export function isSetAside(record: Standing): boolean {
+  return (
+    record.lifecycle === 'quarantined' || (record.generation === 'legacy' && record.role === 'none')
+  );
 }

@@ -20,6 +20,7 @@ export function aShard(name = 'orders'): ShardBuilder {
       paused: false,
       pools: [],
       drain: { deadline: '5m' },
+      cleanup: { enabled: true, quietFor: '10m', deleteAfter: '24h', maxPerPass: 1 },
     },
   });
 }

@@ -577,6 +577,30 @@ const shardCases: readonly Case[] = [
     refused: [withJobMetadata({ annotations: { 'drain.millrace.dev/state': 'finished' } })],
   },
   {
+    rule: 'Shard spec.cleanup.quietFor',
+    says: 'give quietFor as a duration of at least 5s',
+    admitted: ['5s', '10m', '1h30m'].map((quietFor) => aShard({ cleanup: { quietFor } })),
+    refused: ['4s', 'soon', '-5m'].map((quietFor) => aShard({ cleanup: { quietFor } })),
+  },
+  {
+    rule: 'Shard spec.cleanup.deleteAfter',
+    says: 'give deleteAfter as a duration, for example 24h',
+    admitted: [aShard({ cleanup: { quietFor: '5s', deleteAfter: '5s' } })],
+    refused: ['soon', '1d'].map((deleteAfter) => aShard({ cleanup: { deleteAfter } })),
+  },
+  {
+    rule: 'Shard spec.cleanup',
+    says: 'give a deleteAfter that is not shorter than quietFor',
+    admitted: [aShard({ cleanup: { quietFor: '1h', deleteAfter: '60m' } })],
+    refused: [aShard({ cleanup: { quietFor: '1h', deleteAfter: '59m' } })],
+  },
+  {
+    rule: 'Shard spec.cleanup.maxPerPass',
+    says: 'set maxPerPass to 1 or more, and at most 8',
+    admitted: [1, 8].map((maxPerPass) => aShard({ cleanup: { maxPerPass } })),
+    refused: [0, 9].map((maxPerPass) => aShard({ cleanup: { maxPerPass } })),
+  },
+  {
     rule: 'Shard spec.backup.schedules[]',
     says: 'give either cron or every',
     admitted: [withSchedule({}), withSchedule({ cron: undefined, every: '6h' })],
@@ -871,6 +895,7 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
           ],
           jobTemplate: { metadata: { labels: { a: 'b' } }, spec: podSpec },
         },
+        cleanup: { enabled: true, quietFor: '10m', deleteAfter: '24h', maxPerPass: 1 },
       });
     });
 

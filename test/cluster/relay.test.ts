@@ -122,7 +122,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     ).length;
   }
 
-  /** Of drain-step, pool-pods and backup-trigger, in this order. */
+  /** Of each step of a Shard, in the order of their routes. */
   const counts = (why: string, name: string) => () =>
     shardSteps.map((step) => count(step, why, name));
 
@@ -154,10 +154,10 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
 
   test('each change yields hints to the steps it concerns, and to no other', async () => {
     const created = await write('POST', shards, attachedShardManifest('a'));
-    await expect.poll(counts('changed', 'a'), patience).toEqual([1, 1, 1]);
+    await expect.poll(counts('changed', 'a'), patience).toEqual([1, 1, 1, 1]);
 
     await write('PATCH', `${shards}/a`, annotated({ 'millrace.dev/force-drain': 'x' }));
-    await expect.poll(counts('changed', 'a'), patience).toEqual([2, 1, 1]);
+    await expect.poll(counts('changed', 'a'), patience).toEqual([2, 1, 1, 1]);
 
     const drained = {
       type: 'Drained',
@@ -168,28 +168,28 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     };
     const conditions = [{ ...drained, lastTransitionTime: '2026-01-01T00:00:00Z' }];
     await write('PATCH', `${shards}/a/status`, { status: { conditions } });
-    await expect.poll(counts('changed', 'a'), patience).toEqual([2, 2, 1]);
+    await expect.poll(counts('changed', 'a'), patience).toEqual([2, 2, 1, 2]);
 
     await write('PATCH', `${shards}/a`, annotated({ 'example.com/unrelated': 'x' }));
     await write('PATCH', `${databases}/orders`, annotated({ 'millrace.dev/reconcile': '1' }));
-    await expect.poll(counts('changed', 'a'), patience).toEqual([3, 3, 2]);
+    await expect.poll(counts('changed', 'a'), patience).toEqual([3, 3, 2, 3]);
 
     await remove(`${shards}/a`);
-    await expect.poll(counts('deleted', 'a'), patience).toEqual([1, 1, 1]);
-    expect(counts('changed', 'a')()).toEqual([3, 3, 2]);
+    await expect.poll(counts('deleted', 'a'), patience).toEqual([1, 1, 1, 1]);
+    expect(counts('changed', 'a')()).toEqual([3, 3, 2, 3]);
     expect(hintsOf('drain-step').every(({ data }) => data.uid === created.uid)).toBe(true);
   });
 
   test('a pod’s writes wake its shard, and its state is served to it', async () => {
     await write('POST', shards, attachedShardManifest('a'));
-    await expect.poll(counts('changed', 'a'), patience).toEqual([1, 1, 1]);
+    await expect.poll(counts('changed', 'a'), patience).toEqual([1, 1, 1, 1]);
 
     await write('POST', pods, aPod('p-0', 'a'));
-    await expect.poll(counts('changed', 'a'), patience).toEqual([2, 2, 1]);
+    await expect.poll(counts('changed', 'a'), patience).toEqual([2, 2, 1, 1]);
     await write('PATCH', `${pods}/p-0/status`, { status: { message: 'seen' } });
-    await expect.poll(counts('changed', 'a'), patience).toEqual([3, 3, 1]);
+    await expect.poll(counts('changed', 'a'), patience).toEqual([3, 3, 1, 1]);
     await write('PATCH', `${pods}/p-0`, annotated({ 'drain.millrace.dev/state': 'finished' }));
-    await expect.poll(counts('changed', 'a'), patience).toEqual([4, 4, 1]);
+    await expect.poll(counts('changed', 'a'), patience).toEqual([4, 4, 1, 1]);
 
     const known = await fetch(`${relay.announced.url}/v1/pods/default/p-0`);
     const unknown = await fetch(`${relay.announced.url}/v1/pods/default/p-1`);
@@ -247,7 +247,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
 
   test('L7: a queue that was down for seconds has everything afterwards, deletions included', async () => {
     const gone = await write('POST', shards, attachedShardManifest('gone'));
-    await expect.poll(counts('changed', 'gone'), patience).toEqual([1, 1, 1]);
+    await expect.poll(counts('changed', 'gone'), patience).toEqual([1, 1, 1, 1]);
     const { port } = queue;
     await queue.stop();
     const written = await Promise.all(
@@ -263,7 +263,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     queue = await startFauxqs({ port, logger: false, dataDir: join(folder, 'queue') });
 
     await expect.poll(() => missing(written), patience).toEqual([]);
-    await expect.poll(counts('deleted', 'gone'), patience).toEqual([1, 1, 1]);
+    await expect.poll(counts('deleted', 'gone'), patience).toEqual([1, 1, 1, 1]);
     const deleted = hintsOf('pool-pods').find(({ type }) => type.endsWith('deleted'));
     expect(deleted?.data.uid).toBe(gone.uid);
     expect(owed).toBe(26 * shardSteps.length);
@@ -272,7 +272,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
 
   test('a restart of the API server loses nothing, and the relay lives through it', async () => {
     await write('POST', shards, attachedShardManifest('a'));
-    await expect.poll(counts('changed', 'a'), patience).toEqual([1, 1, 1]);
+    await expect.poll(counts('changed', 'a'), patience).toEqual([1, 1, 1, 1]);
 
     await controlPlane().restart('apiServer');
     api.close();
@@ -289,8 +289,8 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   test('L3, F16: what vanished while the relay heard nothing is hinted at with its last uid', async () => {
     const gone = await write('POST', shards, attachedShardManifest('gone'));
     const replaced = await write('POST', shards, attachedShardManifest('replaced'));
-    await expect.poll(counts('changed', 'gone'), patience).toEqual([1, 1, 1]);
-    await expect.poll(counts('changed', 'replaced'), patience).toEqual([1, 1, 1]);
+    await expect.poll(counts('changed', 'gone'), patience).toEqual([1, 1, 1, 1]);
+    await expect.poll(counts('changed', 'replaced'), patience).toEqual([1, 1, 1, 1]);
     link.cut();
     await remove(`${shards}/gone`);
     await remove(`${shards}/replaced`);
@@ -302,8 +302,8 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     api = connectKube(controlPlane().access());
     link.mend();
 
-    await expect.poll(counts('deleted', 'gone'), patience).toEqual([1, 1, 1]);
-    await expect.poll(counts('deleted', 'replaced'), patience).toEqual([1, 1, 1]);
+    await expect.poll(counts('deleted', 'gone'), patience).toEqual([1, 1, 1, 1]);
+    await expect.poll(counts('deleted', 'replaced'), patience).toEqual([1, 1, 1, 1]);
     await expect.poll(() => missing([successor]), patience).toEqual([]);
     const uids = hintsOf('drain-step')
       .filter(({ type }) => type.endsWith('deleted'))
@@ -316,16 +316,16 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   test('SIGHUP makes it hint at everything, SIGTERM makes it send what it owes and end', async () => {
     await write('POST', shards, attachedShardManifest('a'));
     await write('POST', shards, attachedShardManifest('b'));
-    await expect.poll(counts('changed', 'b'), patience).toEqual([1, 1, 1]);
+    await expect.poll(counts('changed', 'b'), patience).toEqual([1, 1, 1, 1]);
 
     relay.signal('SIGHUP');
-    await expect.poll(counts('resync', 'a'), patience).toEqual([1, 1, 1]);
-    await expect.poll(counts('resync', 'b'), patience).toEqual([1, 1, 1]);
+    await expect.poll(counts('resync', 'a'), patience).toEqual([1, 1, 1, 1]);
+    await expect.poll(counts('resync', 'b'), patience).toEqual([1, 1, 1, 1]);
     relay.signal('SIGHUP');
     relay.signal('SIGTERM');
 
     expect(await relay.exited).toBe('code 0');
-    expect(counts('resync', 'a')()).toEqual([2, 2, 2]);
+    expect(counts('resync', 'a')()).toEqual([2, 2, 2, 2]);
   });
 });
 

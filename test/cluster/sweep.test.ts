@@ -211,8 +211,8 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
       kind: 'returned',
       value: {
         targets: 6,
-        overdue: { 'drain-step': 3, 'pool-pods': 3, 'backup-trigger': 2 },
-        sent: 8,
+        overdue: { 'drain-step': 3, 'pool-pods': 3, 'backup-trigger': 2, 'etcd-cleanup': 2 },
+        sent: 10,
         failed: 0,
       },
     });
@@ -222,6 +222,8 @@ describe.skipIf(missingControlPlane !== undefined)('the sweep, while no relay ru
       'drain-step changed',
       'drain-step due',
       'drain-step fresh',
+      'etcd-cleanup changed',
+      'etcd-cleanup fresh',
       'pool-pods changed',
       'pool-pods fresh',
       'pool-pods polls',

@@ -260,6 +260,29 @@ describe.skipIf(missingControlPlane !== undefined)('a plain etcd', () => {
       expect(fromBinary(MultipoolerSchema, stored.value).portMap).toEqual({ grpc: 15270 });
     });
 
+    test('a record is removed under its mod revision, and only once it is retired', async () => {
+      const key = keyOf('/multigres/zone-c', 'zone-c', `removed-${transport}`);
+      const pooler = { cell: 'zone-c', key };
+      await gateway.put(key, poolerBytes('zone-c', `removed-${transport}`));
+      const topology = open(etcd.endpoint, { transport });
+      const { modRevision: before } = await recordAt(topology, 'zone-c', key);
+
+      await expect(topology.remove(pooler, before)).rejects.toMatchObject({
+        reason: 'PoolerRecordLive',
+      });
+      await topology.retire(pooler, before);
+      const { modRevision } = await recordAt(topology, 'zone-c', key);
+      const withOldView = await topology.remove(pooler, before);
+      const first = await topology.remove(pooler, modRevision);
+      const again = await topology.remove(pooler, modRevision);
+
+      expect(withOldView.kind).toBe('lostRace');
+      expect(first.kind).toBe('written');
+      expect(again).toEqual({ kind: 'written', resourceVersion: '' });
+      const { poolers } = await listing(topology, ['zone-c']);
+      expect(poolers.map((record) => record.key)).not.toContain(key);
+    });
+
     test('of writers with one mod revision exactly one writes', async () => {
       const key = keyOf('/multigres/zone-c', 'zone-c', `raced-${transport}`);
       await gateway.put(key, poolerBytes('zone-c', `raced-${transport}`));

@@ -4,6 +4,7 @@ import type { StepDeclaration } from '#shared/kernel/step.ts';
 import { backupConfig } from '#functions/backup-config/step.ts';
 import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
+import { etcdCleanup } from '#functions/etcd-cleanup/step.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { checkApiServer } from '../doctor/api-server.ts';
@@ -26,6 +27,7 @@ const declarations: { readonly [Name in StepName]: StepDeclaration } = {
   'pool-pods': poolPods,
   'backup-config': backupConfig,
   'backup-trigger': backupTrigger,
+  'etcd-cleanup': etcdCleanup,
 };
 
 /** Looks at everything Millrace needs, changes nothing, and says what to do about each failure. */

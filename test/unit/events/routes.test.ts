@@ -10,6 +10,7 @@ import { aDatabase, aShard, written } from '#test/unit/events/relay/objects.ts';
 import { aLook } from '#test/unit/functions/backup-config/a-look.ts';
 import { aSchedule, aShardWith } from '#test/unit/functions/backup-trigger/a-backup.ts';
 import { aShardOf } from '#test/unit/functions/drain-step/a-drain.ts';
+import { aShardOfThree } from '#test/unit/functions/etcd-cleanup/a-cleanup.ts';
 import { aSnapshotOf, now } from '#test/unit/functions/pool-pods/a-snapshot.ts';
 
 const appliedSchema = z.object({
@@ -27,6 +28,7 @@ test('a step’s own conditions are those that it writes, and each has one step'
   const written = {
     'backup-config': aLook().decide(),
     'backup-trigger': decideBackups(aShardWith(aSchedule()).build(), now),
+    'etcd-cleanup': aShardOfThree().decide(),
     'drain-step': decideDrain(aShardOf(3).build(), now),
     'pool-pods': decidePods(aSnapshotOf(3).snapshot, now),
   };

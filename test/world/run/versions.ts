@@ -1,6 +1,7 @@
 import { backupConfig } from '#functions/backup-config/step.ts';
 import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
+import { etcdCleanup } from '#functions/etcd-cleanup/step.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
@@ -18,6 +19,7 @@ const shipped: { readonly [K in StepName]: AnyStep } = {
   'pool-pods': poolPods as object as AnyStep,
   'backup-config': backupConfig as object as AnyStep,
   'backup-trigger': backupTrigger as object as AnyStep,
+  'etcd-cleanup': etcdCleanup as object as AnyStep,
 };
 
 export function stepOf(name: StepName, version: Version): AnyStep {

@@ -152,6 +152,7 @@ export class Run {
       admin: neverAsked,
       topology: async () => ({
         retire: neverAsked,
+        remove: neverAsked,
         rewriteDatabase: async (_name, change, modRevision) =>
           this.#write('topology', () => {
             if (this.topology?.modRevision !== modRevision) {

@@ -238,7 +238,7 @@ test('every decision is one the executor accepts', async () => {
             create: done,
             delete: done,
           },
-          topology: async () => ({ retire: done, rewriteDatabase: done }),
+          topology: async () => ({ retire: done, remove: done, rewriteDatabase: done }),
           admin: () => expect.unreachable('the admin service is not asked'),
           repository: async () => ({ put: done }),
         },

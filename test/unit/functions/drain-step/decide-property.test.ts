@@ -220,7 +220,7 @@ describe('whatever the situation', () => {
             create: done,
             delete: done,
           },
-          topology: async () => ({ retire: done, rewriteDatabase: done }),
+          topology: async () => ({ retire: done, remove: done, rewriteDatabase: done }),
           admin: async () => ({
             switchPrimary: async () => ({ kind: 'sent', detail: '' }),
             startBackup: async () => ({ kind: 'refused', why: 'not this step' }),

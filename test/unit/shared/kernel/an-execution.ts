@@ -94,6 +94,7 @@ export interface WriterAnswers {
   readonly mergePatch?: WriteResult;
   readonly delete?: WriteResult;
   readonly retire?: WriteResult;
+  readonly remove?: WriteResult;
   readonly put?: WriteResult;
   readonly switchPrimary?: SendResult;
   readonly startBackup?: StartResult;
@@ -133,6 +134,7 @@ export function aWriter(answers: WriterAnswers = {}) {
       calls.push(['topology', database]);
       return {
         retire: record('retire', answers.retire),
+        remove: record('remove', answers.remove),
         rewriteDatabase: record('rewriteDatabase'),
       };
     },

@@ -65,6 +65,15 @@ const rewrite: Effect<'topologyTxn'> = {
   },
 };
 
+function removeUnder(recordKey: string): Effect<'topologyTxn'> {
+  return {
+    kind: 'topologyTxn',
+    database,
+    operation: { kind: 'removePooler', cell: 'zone-a', key: '/a/Pooler' },
+    guard: { modRevision: '42', recordKey },
+  };
+}
+
 const putOwner: Effect<'putRepositoryObject'> = {
   kind: 'putRepositoryObject',
   database,
@@ -394,6 +403,25 @@ describe('the data plane', () => {
     expect(calls).toEqual([
       ['topology', database],
       ['retire', retire.operation, '42'],
+    ]);
+  });
+
+  test('has a record deleted under the mod revision that was read, which its own record names', async () => {
+    const { calls, writers } = aWriter();
+    const key = 'drain-step/shard-uid/1f2e3d4c/42';
+
+    const execution = await execute(
+      step,
+      aTarget(aRecord({ key })),
+      acting('PoolerToDelete', '', [], removeUnder(key)),
+      writers,
+      anInvocation(),
+    );
+
+    expect(execution).toEqual({ kind: 'done', effects: ['topologyTxn'] });
+    expect(calls).toEqual([
+      ['topology', database],
+      ['remove', { kind: 'removePooler', cell: 'zone-a', key: '/a/Pooler' }, '42'],
     ]);
   });
 
@@ -1017,6 +1045,13 @@ describe('what breaks a rule is refused by name', () => {
       aRecord({ key: 'drain-step/shard-uid/other' }),
       acting('SilentMemberRetired', '', [], retire),
       'the record in force does not authorise topologyTxn',
+    ],
+    [
+      'a record’s deletion under one of ours that names no revision, or another',
+      step,
+      aRecord({ key: 'drain-step/shard-uid/142' }),
+      acting('PoolerToDelete', '', [], removeUnder('drain-step/shard-uid/142')),
+      'the record in force does not name the revision that is to be deleted',
     ],
     [
       'a delete under a record that the same decision clears',

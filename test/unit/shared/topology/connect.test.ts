@@ -643,6 +643,121 @@ describe('retiring a pooler', () => {
   });
 });
 
+describe('removing a pooler', () => {
+  const stopped = recordedPoolers.stopped;
+  const dead = { cell: 'zone3', key: stopped.key };
+
+  function expectRecord(entry: Partial<Entry> | undefined): void {
+    expectCell('zone3');
+    expectLook(entry);
+  }
+
+  function expectLook(entry: Partial<Entry> | undefined): void {
+    expectKey(dead.key, rangeAnswer(entry === undefined ? [] : [{ ...stopped, ...entry }]));
+  }
+
+  function expectDelete(answer: Answer): void {
+    const key = encode(dead.key);
+    server.expect(
+      {
+        method: 'POST',
+        path: '/v3/kv/txn',
+        body: {
+          compare: [{ key, target: 'MOD', result: 'EQUAL', mod_revision: '85' }],
+          success: [{ request_delete_range: { key } }],
+        },
+      },
+      answer,
+    );
+  }
+
+  test('deletes the record under its mod revision', async () => {
+    expectRecord({});
+    expectDelete({ status: 200, body: { header: { revision: '91' }, succeeded: true } });
+
+    const result = await connect().remove(dead, '85');
+
+    server.verify();
+    expect(result).toEqual({ kind: 'written', resourceVersion: '91' });
+  });
+
+  test('is done when the record is gone already', async () => {
+    expectRecord(undefined);
+
+    const result = await connect().remove(dead, '85');
+
+    server.verify();
+    expect(result).toEqual({ kind: 'written', resourceVersion: '' });
+  });
+
+  test('deletes nothing when the record moved on', async () => {
+    expectRecord({ modRevision: '86' });
+
+    const result = await connect().remove(dead, '85');
+
+    server.verify();
+    expect(result.kind).toBe('lostRace');
+  });
+
+  test.each<[string, string | Uint8Array, string]>([
+    ['that does not say that its pooler stopped', killed, 'PoolerRecordLive'],
+    ['that it cannot decode', Buffer.from('no record'), 'PoolerRecordUndecodable'],
+  ])('refuses a record %s', async (_, value, reason) => {
+    expectRecord({ value });
+
+    const removing = connect().remove(dead, '85');
+
+    await expect(removing).rejects.toMatchObject({ reason });
+    server.verify();
+  });
+
+  test('is a lost race when the record moves between the read and the delete', async () => {
+    expectRecord({});
+    expectDelete({ status: 200, body: { header: { revision: '91' } } });
+    expectLook({ modRevision: '91' });
+
+    const result = await connect().remove(dead, '85');
+
+    server.verify();
+    expect(result.kind).toBe('lostRace');
+  });
+
+  test.each<[string, Answer]>([
+    ['is lost', 'drop'],
+    ['says that the record moved', { status: 200, body: { header: { revision: '91' } } }],
+  ])('is done when its answer %s and the record is gone', async (_, answer) => {
+    expectRecord({});
+    expectDelete(answer);
+    expectLook(undefined);
+
+    const result = await connect().remove(dead, '85');
+
+    server.verify();
+    expect(result).toEqual({ kind: 'written', resourceVersion: '' });
+  });
+
+  test('is to be tried again when its answer is lost and the record did not move', async () => {
+    expectRecord({});
+    expectDelete('drop');
+    expectLook({});
+
+    const removing = connect().remove(dead, '85');
+
+    await expect(removing).rejects.toMatchObject({ reason: 'TopologyUnreachable' });
+    server.verify();
+  });
+
+  test('refuses the key of something else', async () => {
+    expectCell('zone3');
+    const key = '/multigres/global/databases/postgres/default/0-inf/ShardInitClaim';
+
+    const removing = connect().remove({ cell: 'zone3', key }, '85');
+
+    await expect(removing).rejects.toMatchObject({ reason: 'PoolerKeyInvalid' });
+    server.verify();
+  });
+});
+
 describe('behind the API server’s service proxy', () => {
   const proxy = '/api/v1/namespaces/db/services/topo:2379/proxy';
 

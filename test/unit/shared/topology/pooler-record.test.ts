@@ -12,6 +12,7 @@ import {
   LegacyMultipoolerSchema,
   type Multipooler,
   MultipoolerSchema,
+  PoolerLifecycleSchema,
   PoolerLifecycleStatus,
   PoolerServingStatus,
   PoolerType,
@@ -169,6 +170,19 @@ describe('a recorded record', () => {
       serving: 'disabled',
       role: 'none',
       rule: null,
+    });
+  });
+
+  test.each<[PoolerLifecycleStatus, string]>([
+    [PoolerLifecycleStatus.UNKNOWN, 'quarantined'],
+    [PoolerLifecycleStatus.ACTIVE, 'active'],
+  ])('of the type DRAINED and the life cycle %i is %s', (status, lifecycle) => {
+    const record = fromBinary(MultipoolerSchema, bytes(recordedPoolers.replica.value));
+    record.type = PoolerType.DRAINED;
+    record.lifecycleStatus = create(PoolerLifecycleSchema, { status });
+
+    expect(recordOf(decodePooler(toBinary(MultipoolerSchema, record)))).toMatchObject({
+      lifecycle,
     });
   });
 
