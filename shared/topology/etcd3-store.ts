@@ -1,5 +1,13 @@
 import { noop } from 'cockatiel';
-import { CompareResult, CompareTarget, Etcd3, type IOptions, type IRangeRequest } from 'etcd3';
+import {
+  CompareResult,
+  CompareTarget,
+  Etcd3,
+  type IOptions,
+  type IRangeRequest,
+  type IRequestOp,
+  type ITxnRequest,
+} from 'etcd3';
 import { describeError } from '#shared/kernel/errors.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
 import type { TopologyCredentials } from './access.ts';
@@ -8,6 +16,7 @@ import {
   EtcdFailure,
   type EtcdStore,
   type RequestLimits,
+  type SwapRequest,
   isAuthError,
   remainingMs,
 } from './etcd-store.ts';
@@ -65,25 +74,25 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
       });
     },
     swap(request, limits) {
-      const key = Buffer.from(request.key);
       return call(limits, async (client, deadline) => {
-        const answer = await client.kv.txn(
-          {
-            compare: [
-              {
-                key,
-                target: CompareTarget.Mod,
-                result: CompareResult.Equal,
-                mod_revision: request.modRevision,
-              },
-            ],
-            success: [{ request_put: { key, value: Buffer.from(request.value) } }],
-          },
-          { deadline },
-        );
+        const answer = await client.kv.txn(swapsOf([request]), { deadline });
         return answer.succeeded
           ? { kind: 'swapped', modRevision: answer.header.revision }
           : { kind: 'moved' };
+      });
+    },
+    swapAll(requests, limits) {
+      return call(limits, async (client, deadline) => {
+        const request = { ...swapsOf(requests), failure: requests.map(revisionOf) };
+        const answer = await client.kv.txn(request, { deadline });
+        return answer.succeeded
+          ? { kind: 'swapped', modRevision: answer.header.revision }
+          : {
+              kind: 'moved',
+              modRevisions: answer.responses.map(
+                ({ response_range: found }) => found?.kvs[0]?.mod_revision ?? '0',
+              ),
+            };
       });
     },
     close() {
@@ -91,6 +100,23 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
       client = undefined;
     },
   };
+}
+
+function swapsOf(requests: readonly SwapRequest[]): ITxnRequest {
+  const keyed = requests.map((request) => ({ ...request, key: Buffer.from(request.key) }));
+  return {
+    compare: keyed.map(({ key, modRevision }) => ({
+      key,
+      target: CompareTarget.Mod,
+      result: CompareResult.Equal,
+      mod_revision: modRevision,
+    })),
+    success: keyed.map(({ key, value }) => ({ request_put: { key, value: Buffer.from(value) } })),
+  };
+}
+
+function revisionOf({ key }: SwapRequest): IRequestOp {
+  return { request_range: { key: Buffer.from(key), keys_only: true } };
 }
 
 function optionsOf(address: EtcdAddress, credentials: TopologyCredentials): IOptions {
