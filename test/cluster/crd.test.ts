@@ -1056,6 +1056,8 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
     expect(resources.toSorted((a, b) => (a.name < b.name ? -1 : 1))).toEqual([
       { name: 'databases', shortNames: ['mdb'], categories: ['millrace'] },
       { name: 'databases/status' },
+      { name: 'goverseclusters', shortNames: ['gvc'], categories: ['millrace'] },
+      { name: 'goverseclusters/status' },
       { name: 'shards', shortNames: ['shd'], categories: ['millrace'] },
       { name: 'shards/status' },
     ]);

@@ -53,6 +53,9 @@ const rules: { readonly [text: string]: Rule } = {
   },
   "isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))": isPositiveQuantity,
   [`${aDuration} && duration(self) >= duration('10s')`]: (self) => secondsOf(self) >= 10,
+  [`${aDuration} && duration(self) >= duration('5s') && duration(self) <= duration('1h')`]: (
+    self,
+  ) => secondsOf(self) >= 5 && secondsOf(self) <= 3600,
   [`${aDuration} && duration(self) >= duration('1m')`]: (self) => secondsOf(self) >= 60,
   [`${aDuration} && duration(self) >= duration('5m')`]: (self) => secondsOf(self) >= 300,
   [`${aDuration} && ${wholeSeconds}`]: (self) => secondsOf(self) >= 0 && isWhole(self),

@@ -49,6 +49,7 @@ const conditionKeys: MergeKeys = { ...metadataKeys, 'status.conditions': 'type' 
 export const kindRules: { readonly [K in ResourceKind]: KindRules } = {
   CustomResourceDefinition: { hasGeneration: true },
   Database: { hasGeneration: true },
+  GoverseCluster: { hasGeneration: true },
   Event: {
     takesUnversioned: true,
     createsOnUpdate: true,
