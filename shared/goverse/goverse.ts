@@ -43,10 +43,14 @@ export type ShardsWritten =
 /** As many keys as etcd takes into one transaction when it is not told otherwise. */
 export const maxBatch = 128;
 
-/** The keys of one GoVerse cluster. */
-export interface GoverseStore {
+/** Looks at the keys of one GoVerse cluster. */
+export interface GoverseReader {
   /** `unknown` unless every page of them was read, all at one revision. */
   view(signal?: AbortSignal): Promise<Read<GoverseView>>;
+}
+
+/** Writes the shards of one GoVerse cluster. */
+export interface GoverseWriter {
   /**
    * Writes up to {@link maxBatch} shards in one transaction, all or none, each only while its mod revision is the one given.
    *
@@ -55,6 +59,10 @@ export interface GoverseStore {
    * @throws RangeError where there are none, too many, or one twice
    */
   writeShards(writes: readonly ShardWrite[], signal?: AbortSignal): Promise<ShardsWritten>;
+}
+
+/** The keys of one GoVerse cluster. */
+export interface GoverseStore extends GoverseReader, GoverseWriter {
   /** Idempotent. */
   close(): Promise<void>;
 }

@@ -4,8 +4,10 @@ import { LocalObjects, objectIds } from '#infra/local/goverse/objects.ts';
 import { type OutageSummary, Outages } from '#infra/local/goverse/outages.ts';
 import { type Rewrite, isOwned, isRoutable } from '#infra/local/goverse/rules.ts';
 import { type GoverseNodeState, type TickLink, tick } from '#infra/local/goverse/tick.ts';
+import type { GoverseView, ShardWrite, ShardsWritten } from '#shared/goverse/goverse.ts';
 import { keysOf, shardKey } from '#shared/goverse/keys.ts';
 import { type ShardValue, formatShard, parseShard } from '#shared/goverse/shard-value.ts';
+import { viewOf } from '#shared/goverse/view.ts';
 import type { PlacedShard } from '#test/bench/goverse-handover.ts';
 
 const keys = keysOf('/goverse');
@@ -113,6 +115,31 @@ export class SimulatedGoverse {
     for (const { shard, ...value } of shards) {
       this.put(shardKey(keys, shard), formatShard(value));
     }
+  }
+
+  /** What who looks from outside reads. */
+  view(): GoverseView {
+    const entries = [...this.#store].map(([key, { value, modRevision }]) => ({
+      key,
+      value: Buffer.from(value),
+      modRevision: String(modRevision),
+    }));
+    return viewOf(keys, this.#shardCount, String(this.#revision), entries);
+  }
+
+  /** One transaction from outside: all of it, or nothing. */
+  swap(writes: readonly ShardWrite[]): ShardsWritten {
+    const moved = writes.filter(
+      ({ shard, modRevision }) =>
+        String(this.#store.get(shardKey(keys, shard))?.modRevision ?? 0) !== modRevision,
+    );
+    if (moved.length > 0) {
+      return { kind: 'lostRace', moved: moved.map(({ shard }) => shard) };
+    }
+    for (const write of writes) {
+      this.put(shardKey(keys, write.shard), formatShard(write));
+    }
+    return { kind: 'written', modRevision: String(this.#revision) };
   }
 
   put(key: string, value: string | null): number {
