@@ -98,12 +98,12 @@ async function aCluster(name: string, count: number, spec: object = {}) {
     leader: () => podOf(observer.leader),
     followers: () => observer.nodes.map(podOf).filter((pod) => pod !== podOf(observer.leader)),
     /** What the process and its pod do that is quickly shut down. */
-    async stop(pod: string) {
+    stop: async (pod: string) => {
       await nodeOf(pod).stop();
       await ask('DELETE', 'Pod', pod, { gracePeriodSeconds: 0 });
     },
     /** Deletes a pod, whose preStop hook waits until the relay says that it may go. */
-    async shutDown(pod: string) {
+    shutDown: async (pod: string) => {
       const deleted = await ask('DELETE', 'Pod', pod);
       expect(deleted.status).toBe(200);
       await untilMirror(pod, 'released');
