@@ -232,8 +232,7 @@ function nobodyLeaves(input: ReleaseInput, now: Instant): ReleaseDecision | unde
   const standing = restingStanding(input);
   const { reason, message } = standing;
   const rest = { state: 'resting', reason: 'ShardsInPlace' } as const;
-  // Who leads next shows in etcd alone, where no event tells of it.
-  const wake = books.data.still === undefined || books.isStill ? undefined : { every: 5 };
+  const wake = restingWake(input);
   const after = recordAfter(snapshot, books, wake === undefined ? rest : { ...rest, wake }, now);
   const effects = [
     ...advanceTo(snapshot, after),
@@ -245,6 +244,14 @@ function nobodyLeaves(input: ReleaseInput, now: Instant): ReleaseDecision | unde
   return wake === undefined
     ? { ...settled(reason, message, effects), counts, gauges }
     : { ...waiting(reason, message, wake, effects), counts, gauges };
+}
+
+/** What GoVerse is at, and who leads next, shows in etcd alone: no event tells of it. */
+function restingWake({ snapshot, view, books }: ReleaseInput): Wake | undefined {
+  if (books.data.still !== undefined && !books.isStill) {
+    return { every: 5 };
+  }
+  return unsettled(view, snapshot.cluster.shardCount) > 0 ? { every: 15 } : undefined;
 }
 
 function restingStanding({ snapshot, books, pods }: ReleaseInput): Standing {

@@ -106,6 +106,24 @@ describe('the rows, each on its own', () => {
     expect(again.effects).toEqual([]);
   });
 
+  test.each(['quick', 'clean'] as const)(
+    'while GoVerse moves shards by itself a %s cluster is looked at again: no event tells of the end',
+    (mode) => {
+      const decision = aReleaseOf('a', 'b')
+        .withRecord('resting')
+        .withCluster({ mode })
+        .withShards(({ shard }) => (shard === 7 ? { current: '' } : {}))
+        .decide();
+
+      expect(decision).toMatchObject({
+        outcome: 'waiting',
+        reason: 'ShardsInPlace',
+        wake: { every: 15 },
+      });
+      expect(kinds(decision)).not.toContain('writeShards');
+    },
+  );
+
   test('a cluster that is quick keeps no record', () => {
     const decision = aReleaseOf('a', 'b').withCluster({ mode: 'quick' }).decide();
 
