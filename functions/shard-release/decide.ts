@@ -31,6 +31,7 @@ import {
   handOver,
   isMarked,
   isUneven,
+  looseEnds,
   orphans,
   pinnedByOthers,
   settle,
@@ -351,7 +352,7 @@ function begin(input: ReleaseInput, now: Instant): ReleaseDecision {
 
 /** A move of a hand-over; one that is done lets go whoever has no shard left. */
 function hand(input: ReleaseInput, move: Move, now: Instant): ReleaseDecision {
-  const { view, books } = input;
+  const { snapshot, view, books, state } = input;
   if (move.kind !== 'done') {
     return moving(input, 'moving', move, now);
   }
@@ -362,12 +363,17 @@ function hand(input: ReleaseInput, move: Move, now: Instant): ReleaseDecision {
   }
   const stays = pinnedByOthers(view, books.leaving);
   const message = `${namesOf(input)} may go${stays === 0 ? '' : `; ${stays} shards stay behind, pinned by others`}`;
-  return goingOn(input, released, 'released', { reason: 'ShardsReleased', message }, now);
+  // Nobody has to wait for these: they come with a look after the one that lets go.
+  const loose = looseEnds(view, books.leaving, snapshot.cluster.mark);
+  return state === 'released' && loose.kind === 'write'
+    ? moving({ ...input, books: released }, 'released', loose, now)
+    : goingOn(input, released, 'released', { reason: 'ShardsReleased', message }, now);
 }
 
 /** What each kind of write is for, as a reason and as words. */
 const tellings: { readonly [K in MoveKind]: readonly [reason: Reason, doing: string] } = {
   handover: ['HandingOver', 'are retargeted to the others, or pinned'],
+  loosen: ['ShardsReleased', 'are claimed and lose a pin that holds nothing'],
   orphans: ['OrphansMoved', 'that were pinned to a node which is gone get another one'],
   hold: ['Levelling', 'are pinned so that they can be levelled'],
   level: ['Levelling', 'are retargeted to a level share'],

@@ -15,7 +15,7 @@ export type Move =
   | { readonly kind: 'window' }
   | { readonly kind: 'done' };
 
-export type MoveKind = 'handover' | 'orphans' | 'hold' | 'level' | 'unpin';
+export type MoveKind = 'handover' | 'loosen' | 'orphans' | 'hold' | 'level' | 'unpin';
 
 /** GoVerse's leader levels what is more uneven than this part of an even share, and by two shards at least. */
 const toleratedImbalance = 0.2;
@@ -27,20 +27,23 @@ const toleratedImbalance = 0.2;
  * alone while that node, the holder, has nothing unpinned. So every shard is pinned that the holder has or will have:
  * those it has first, then the ones it gets, in the same write as their target, then the rest.
  *
+ * The rest are pinned too until they are claimed: the leader takes the target from a shard that it finds between two owners at
+ * two looks a minute apart, which two hand-overs in a row are enough for.
+ *
  * @param leaving at least one other node is registered
  * @param id in each pin of ours, so that it is known as ours without any record
  */
 export function handOver(view: GoverseView, leaving: ReadonlySet<string>, id: string): Move {
   const others = namesOf(view).filter((node) => !leaving.has(node));
   const leave = (shard: GoverseShard) => leaving.has(shard.target) && pinOf(shard) !== 'foreign';
-  const retargets = spread(view.shards, others, leave);
+  const retargets = spread(view.shards, others, leave).map((shard) => pinned(shard, id));
   const holder = fullest(
     countTargets(others, [...view.shards.filter((shard) => !leave(shard)), ...retargets]),
   );
   const toHolder = retargets.filter(({ target }) => target === holder);
   const writes = [
     ...pinsOf(view, holder, id),
-    ...toHolder.map((shard) => pinned(shard, id)),
+    ...toHolder,
     ...retargets.filter(({ target }) => target !== holder),
   ];
   if (writes.length > 0) {
@@ -51,6 +54,19 @@ export function handOver(view: GoverseView, leaving: ReadonlySet<string>, id: st
     ({ target, current }) => isOther.has(target) && current !== target,
   ).length;
   return count > 0 ? { kind: 'claims', count } : { kind: 'done' };
+}
+
+/** Pins that hold nothing, since their shard is claimed and not the holder's: off with them, whatever becomes of us. */
+export function looseEnds(view: GoverseView, leaving: ReadonlySet<string>, id: string): Move {
+  const others = namesOf(view).filter((node) => !leaving.has(node));
+  const holder = fullest(countTargets(others, view.shards));
+  const writes = view.shards
+    .filter(
+      (shard) =>
+        shard.target !== holder && shard.current === shard.target && marksOf(shard).includes(id),
+    )
+    .map((shard) => ({ ...shard, ...withoutPin(shard, id) }));
+  return writes.length > 0 ? { kind: 'write', what: 'loosen', writes } : { kind: 'done' };
 }
 
 /**
@@ -80,7 +96,7 @@ export function settle(
     if (pins.length > 0) {
       return { kind: 'write', what: 'hold', writes: pins };
     }
-    const writes = levelling(view, holder);
+    const writes = levelling(view, holder).map((shard) => pinned(shard, id));
     if (writes.length > 0) {
       return isStill ? { kind: 'write', what: 'level', writes } : { kind: 'window' };
     }

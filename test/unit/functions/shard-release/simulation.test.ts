@@ -46,6 +46,27 @@ describe('a clean shutdown', () => {
     expect(unroutable.count).toBe(2_730);
   });
 
+  test.each([59, 61])(
+    'twice in a row, %i s apart: the leader, who looks once a minute, takes no target back',
+    async (seconds) => {
+      for (let offset = 0; offset < 60; offset += 3) {
+        const run = await SimulatedRelease.settled({ nodes: ['a', 'b', 'c', 'd'] });
+        await run.run(offset);
+        // In this order the leader ticks between the release of some shards and their claim, both times.
+        run.deletePod('d');
+        await run.run(seconds);
+
+        run.goverse.begin();
+        run.deletePod('c');
+        await run.run(30);
+
+        const { unroutable } = run.goverse.measured();
+        expect(unroutable.maxMs, `begun after ${offset} s`).toBeLessThanOrEqual(11_000);
+        expect(run.podNodes).toHaveLength(2);
+      }
+    },
+  );
+
   test('several at once', async () => {
     const run = await SimulatedRelease.settled({ nodes: ['a', 'b', 'c', 'd', 'e'] });
 
@@ -104,8 +125,10 @@ describe('a request', () => {
     run.ask('b');
     await run.until(() => run.pod('b')?.mirror === 'released', 16);
     await run.run(300);
+    const pinned = run.goverse.shards().filter(({ flags }) => flags.length > 0);
 
     expect(run.goverse.load('b')).toBe(0);
+    expect(new Set(pinned.map(({ target }) => target)).size).toBe(1);
     run.deletePod('b');
     await run.until(() => run.pod('b') === undefined, 5);
     await expectSettled(run);
