@@ -4,7 +4,7 @@ import {
   forceDrain,
   reconcileRequest,
 } from '#shared/api/annotations.ts';
-import { shardLabel } from '#shared/api/labels.ts';
+import { goverseLabel, shardLabel } from '#shared/api/labels.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
 
@@ -106,8 +106,20 @@ export const routing: Routing = {
       requests: [reconcileRequest],
       members: false,
     },
+    {
+      step: 'shard-release',
+      target: 'GoverseCluster',
+      records: [],
+      conditions: [],
+      ownConditions: ['Ready', 'Reconciling', 'Stalled', 'Released'],
+      requests: [reconcileRequest],
+      members: true,
+    },
   ],
-  memberships: [{ kind: 'Pod', target: 'Shard', label: shardLabel }],
+  memberships: [
+    { kind: 'Pod', target: 'Shard', label: shardLabel },
+    { kind: 'Pod', target: 'GoverseCluster', label: goverseLabel },
+  ],
   references: [
     {
       kind: 'Database',

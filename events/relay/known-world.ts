@@ -29,6 +29,8 @@ interface Known {
   readonly concerns: readonly Concern[];
   /** The objects it names in its spec, as `<kind>/<name>`. */
   readonly references: readonly string[];
+  /** The label it was listed or watched by last, where its kind is told apart by labels. */
+  readonly label: string | undefined;
   /** What its mirror annotation says. */
   readonly mirror: string | undefined;
   /** The value of {@link KnownWorld.#lists} when it was last seen. */
@@ -44,6 +46,8 @@ interface Place {
 export interface ListScope {
   readonly kind: ResourceKind;
   readonly namespace?: string;
+  /** Only objects that carry it are in the list. */
+  readonly label?: string;
 }
 
 /** Shared by the many objects that refer to nothing. */
@@ -82,14 +86,16 @@ export class KnownWorld {
    * An object appeared, was written, or is in a list.
    *
    * @param cause why hints about differences are sent: `resync` in a first list
+   * @param label by which it was listed or watched
    */
   see(
     kind: ResourceKind,
     object: WatchedObject,
     cause: 'changed' | 'resync' = 'changed',
+    label?: string,
   ): Findings {
     const findings: Findings = { marks: [], wakes: [], differences: 0 };
-    this.#learn(kind, object, cause, findings);
+    this.#learn(kind, object, cause, label, findings);
     return findings;
   }
 
@@ -101,19 +107,22 @@ export class KnownWorld {
       return findings;
     }
     this.#beganAt.delete(scopeKey(scope));
-    for (const { object, seenAt } of this.#listed(scope)) {
-      if (seenAt < beganAt) {
+    for (const { object, label, seenAt } of this.#listed(scope)) {
+      if (seenAt < beganAt && label === scope.label) {
         this.#forget(scope.kind, object, undefined, findings);
       }
     }
     return findings;
   }
 
-  /** An object was deleted. Late news of one that has a successor by now is no news of the successor. */
-  lose(kind: ResourceKind, object: WatchedObject): Findings {
+  /**
+   * An object was deleted, or lost the label by which it was watched. Late news of one that has a successor by now is no
+   * news of the successor; nor is what is no longer seen by one label gone where another one shows it.
+   */
+  lose(kind: ResourceKind, object: WatchedObject, label?: string): Findings {
     const findings: Findings = { marks: [], wakes: [], differences: 0 };
     const known = this.#find(kind, object.metadata);
-    if (known?.object.uid === object.metadata.uid) {
+    if (known?.object.uid === object.metadata.uid && known.label === label) {
       this.#forget(kind, object.metadata, object.metadata.resourceVersion, findings);
     }
     return findings;
@@ -149,6 +158,7 @@ export class KnownWorld {
     kind: ResourceKind,
     object: WatchedObject,
     cause: 'changed' | 'resync',
+    label: string | undefined,
     findings: Findings,
   ): void {
     const { uid, resourceVersion, annotations = {} } = object.metadata;
@@ -163,6 +173,7 @@ export class KnownWorld {
       object: { kind, namespace, name, uid: before?.object.uid ?? uid, resourceVersion },
       concerns: concernsOf(this.#routing, kind, object),
       references: this.#referencesOf(kind, object),
+      label,
       mirror: annotations[drainMirror] ?? annotations[releaseMirror],
       seenAt: this.#lists,
     };
@@ -303,6 +314,6 @@ function isSame(one: Audience, other: Audience): boolean {
   }
 }
 
-function scopeKey({ kind, namespace }: ListScope): string {
-  return `${kind}/${namespace ?? ''}`;
+function scopeKey({ kind, namespace, label }: ListScope): string {
+  return `${kind}/${namespace ?? ''}/${label ?? ''}`;
 }

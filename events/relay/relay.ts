@@ -241,13 +241,14 @@ export class Relay {
 
   #sinkOf(hearing: OpenHearing): ReflectorSink {
     const { resource } = hearing;
-    const { kind, namespace } = resource;
+    const { kind, namespace, label } = resource;
     // What a list that broke off has told of is known by the time the next one is complete.
     let gaps = 0;
     return {
       began: () => this.#world.begin(resource),
       listed: (object) => {
-        const findings = this.#world.see(kind, object, hearing.isListed ? 'changed' : 'resync');
+        const cause = hearing.isListed ? 'changed' : 'resync';
+        const findings = this.#world.see(kind, object, cause, label);
         gaps += hearing.isListed ? findings.differences : 0;
         this.#take(findings);
       },
@@ -260,8 +261,8 @@ export class Relay {
         this.#parts.report({ kind: 'listed', resource, how, objects, gaps });
         gaps = 0;
       },
-      changed: (object) => this.#take(this.#world.see(kind, object)),
-      removed: (object) => this.#take(this.#world.lose(kind, object)),
+      changed: (object) => this.#take(this.#world.see(kind, object, 'changed', label)),
+      removed: (object) => this.#take(this.#world.lose(kind, object, label)),
     };
   }
 
@@ -331,7 +332,7 @@ export class Relay {
   }
 }
 
-/** One resource per watched kind and namespace. A kind that is only ever a member is watched by metadata and label. */
+/** One resource per watched kind and namespace. A kind that is only ever a member is watched by metadata, and once for each label. */
 function resourcesOf(routing: Routing, namespaces: readonly string[]): ReflectedResource[] {
   const { routes, memberships, references } = routing;
   return watchedKinds(routing).flatMap((kind) => {
@@ -341,14 +342,13 @@ function resourcesOf(routing: Routing, namespaces: readonly string[]): Reflected
     const labels = new Set(
       memberships.filter((membership) => membership.kind === kind).map(({ label }) => label),
     );
-    const [label] = labels;
-    const resource: ReflectedResource = {
-      kind,
-      isMetadataOnly: !isRead,
-      ...(isRead || labels.size !== 1 || label === undefined ? {} : { label }),
-    };
+    const resources: readonly ReflectedResource[] = isRead
+      ? [{ kind, isMetadataOnly: false }]
+      : [...labels].map((label) => ({ kind, isMetadataOnly: true, label }));
     return namespaces.length === 0
-      ? [resource]
-      : namespaces.map((namespace) => ({ ...resource, namespace }));
+      ? resources
+      : resources.flatMap((resource) =>
+          namespaces.map((namespace) => ({ ...resource, namespace })),
+        );
   });
 }

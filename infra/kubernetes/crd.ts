@@ -1,6 +1,11 @@
 import { stringify } from 'yaml';
 import { databaseRules, databaseSpecSchema, databaseStatusSchema } from '#shared/api/database.ts';
 import type { ApiRule } from '#shared/api/fields.ts';
+import {
+  goverseClusterRules,
+  goverseClusterSpecSchema,
+  goverseClusterStatusSchema,
+} from '#shared/api/goverse-cluster.ts';
 import { shardRules, shardSpecSchema, shardStatusSchema } from '#shared/api/shard.ts';
 import { type TargetKind, resourceTypes, shortNames } from '#shared/kube/resources.ts';
 import { type Schema, structuralSchema } from './structural-schema.ts';
@@ -8,7 +13,7 @@ import { type Schema, structuralSchema } from './structural-schema.ts';
 /** A column of `kubectl get`; one with `priority` shows only with `-o wide`. */
 interface PrinterColumn {
   readonly name: string;
-  readonly type: 'string' | 'boolean' | 'date';
+  readonly type: 'string' | 'boolean' | 'date' | 'integer';
   readonly jsonPath: string;
   readonly description: string;
   readonly priority?: 1;
@@ -73,6 +78,64 @@ export const servedKinds: readonly ServedKind[] = [
         type: 'boolean',
         jsonPath: '.spec.paused',
         description: 'Whether every step only observes.',
+        priority: 1,
+      },
+    ],
+  },
+  {
+    kind: 'GoverseCluster',
+    schema: objectSchema(
+      'A cluster of GoVerse: where its keys are, and how its shards are handed over.',
+      {
+        spec: structuralSchema(goverseClusterSpecSchema),
+        status: structuralSchema(goverseClusterStatusSchema),
+      },
+      goverseClusterRules,
+    ),
+    columns: [
+      {
+        name: 'Ready',
+        type: 'string',
+        jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+        description: 'Whether every shard has its node.',
+      },
+      {
+        name: 'Nodes',
+        type: 'integer',
+        jsonPath: '.status.nodes',
+        description: 'Nodes that are registered.',
+      },
+      {
+        name: 'Draining',
+        type: 'string',
+        jsonPath: '.status.draining.pod',
+        description: 'The pod whose shards are being handed over.',
+      },
+      {
+        name: 'Left',
+        type: 'integer',
+        jsonPath: '.status.draining.left',
+        description: 'Shards it still has.',
+      },
+      {
+        name: 'Mode',
+        type: 'string',
+        jsonPath: '.spec.shutdown.mode',
+        description: 'What becomes of the shards of a node that goes.',
+      },
+      age,
+      {
+        name: 'Leader',
+        type: 'string',
+        jsonPath: '.status.leader',
+        description: 'The node that leads.',
+        priority: 1,
+      },
+      {
+        name: 'Paused',
+        type: 'boolean',
+        jsonPath: '.spec.paused',
+        description: 'Whether everything is only observed.',
         priority: 1,
       },
     ],

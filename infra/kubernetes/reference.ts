@@ -6,15 +6,19 @@ import {
   backupNow,
   drainMirror,
   drainRequest,
+  goverseAddress,
   forceDrain,
   reconcileRequest,
   recordPrefix,
+  releaseMirror,
   releasedClaim,
+  shutdownMode,
   templateHash,
 } from '#shared/api/annotations.ts';
 import {
   attemptLabel,
   cellLabel,
+  goverseLabel,
   indexLabel,
   poolLabel,
   scheduleLabel,
@@ -36,6 +40,13 @@ const conditionMeanings: Readonly<Record<string, Readonly<Record<string, string>
     Stalled: nothingGoesOn,
     BackupConfigured:
       'The repository is in order and this Database’s, and the data plane was told. `False` says what is missing; `Unknown`, that it cannot be told.',
+  },
+  GoverseCluster: {
+    Ready: 'Every shard has its node.',
+    Reconciling: 'Shards are being handed over.',
+    Stalled: nothingGoesOn,
+    Released:
+      'No node waits for its shards to be handed over. `False` says whose are, or what that waits for; `Unknown`, that it cannot be told.',
   },
   Shard: {
     Ready: 'Every member that is wanted is there and ready.',
@@ -77,10 +88,27 @@ const annotations: readonly (readonly [key: string, on: string, by: string, mean
     'people',
     '`<type>/<token>`: one backup besides the schedules for each new value, with the type `full`, `differential` or `incremental` and a token of at most 40 letters, digits and `._:-`.',
   ],
-  [reconcileRequest, 'Shard, Database', 'people', 'A new value wakes every step once.'],
+  [
+    shutdownMode,
+    'pod',
+    'people',
+    '`quick` or `clean`: what becomes of the shards of this node of GoVerse when it goes, whatever the mode of its GoverseCluster is.',
+  ],
+  [
+    goverseAddress,
+    'pod',
+    'people',
+    'The address under which this node of GoVerse is registered, where it is neither by the address of its pod nor by its name.',
+  ],
+  [
+    reconcileRequest,
+    'Shard, Database, GoverseCluster',
+    'people',
+    'A new value wakes every step once.',
+  ],
   [
     `${recordPrefix}<step>`,
-    'Shard, Database',
+    'Shard, Database, GoverseCluster',
     'the step',
     'Its record: what it has begun, and when it looks again. Not for editing; `millrace reset` clears it.',
   ],
@@ -89,6 +117,12 @@ const annotations: readonly (readonly [key: string, on: string, by: string, mean
     'pod',
     'drain-step',
     '`draining` or `finished`, for people and for agents in the pod. Never read back.',
+  ],
+  [
+    releaseMirror,
+    'pod',
+    'shard-release',
+    '`draining` or `released`, for people and for whoever waits to stop the node. Never read back.',
   ],
   [
     releasedClaim,
@@ -108,6 +142,7 @@ const labels: readonly (readonly [key: string, value: string])[] = [
   [shardLabel, 'Name of the Shard.'],
   [poolLabel, 'Name of the pool.'],
   [cellLabel, 'Name of the cell.'],
+  [goverseLabel, 'Of the pod of a node of GoVerse: name of its GoverseCluster.'],
   [indexLabel, "The member's index in its pool and cell."],
   [scheduleLabel, 'Of a Job: its schedule.'],
   [slotLabel, 'Of a Job: its slot, with points for colons.'],

@@ -29,6 +29,12 @@ export const drainMirror = 'drain.millrace.dev/state';
 /** On a claim, by drain-step: the uid of the pod that left it for good; removed by pool-pods on re-use. */
 export const releasedClaim = 'millrace.dev/released';
 
+/** On a pod of a GoVerse node, by people: `quick` or `clean`, whatever its cluster's mode is. */
+export const shutdownMode = 'millrace.dev/shutdown-mode';
+
+/** On a pod of a GoVerse node, by people: the address it is registered under, where that does not follow from the pod. */
+export const goverseAddress = 'goverse.millrace.dev/address';
+
 /** On a pod, by shard-release: `draining` or `released`. Derived, never read back as truth. */
 export const releaseMirror = 'release.millrace.dev/state';
 

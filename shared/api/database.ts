@@ -1,27 +1,10 @@
 import * as z from 'zod';
 import { conditionSchema } from './condition.ts';
-import {
-  type ApiRule,
-  immutable,
-  isSecretName,
-  label,
-  listMap,
-  objectName,
-  text,
-  withRules,
-} from './fields.ts';
+import { etcdFields, etcdRules, serviceSchema } from './etcd.ts';
+import { type ApiRule, immutable, listMap, objectName, text, withRules } from './fields.ts';
 import type { ObjectMetadata } from './metadata.ts';
 import { repositorySchema } from './repository.ts';
 
-const isEndpoint: ApiRule = {
-  rule: "isURL(self) && self.matches('^https?://([-A-Za-z0-9.]+|[[][0-9A-Fa-f:]+[]]):[0-9]+$')",
-  message:
-    'write an endpoint as http://host:port or https://host:port, with nothing after the port',
-};
-const oneScheme: ApiRule = {
-  rule: "self.all(endpoint, endpoint.startsWith('https://')) || self.all(endpoint, endpoint.startsWith('http://'))",
-  message: 'give all endpoints with http or all with https',
-};
 const isAdminUrl: ApiRule = {
   rule: "isURL(self) && self.matches('^https?://[^/?#@]+(/[^?#]*)?$')",
   message:
@@ -30,15 +13,6 @@ const isAdminUrl: ApiRule = {
 const isRoot: ApiRule = {
   rule: "self.matches('^(/[A-Za-z0-9._-]+)+$')",
   message: 'write globalRoot as a path such as /multigres/global, without a slash at its end',
-};
-const oneWayToTopology: ApiRule = {
-  rule: 'has(self.endpoints) != has(self.service)',
-  message:
-    'give either endpoints, reached directly, or service, reached through the API server: one of them, not both',
-};
-const encryptedWhereAsked: ApiRule = {
-  rule: "!has(self.tlsSecret) || !has(self.endpoints) || self.endpoints.all(endpoint, endpoint.startsWith('https://'))",
-  message: 'give https endpoints where there is a tlsSecret: nothing would be encrypted otherwise',
 };
 const oneWayToAdmin: ApiRule = {
   rule: 'has(self.url) != has(self.service)',
@@ -50,49 +24,16 @@ const onlyPostgres: ApiRule = {
   message: 'set spec.name to postgres: Multigres knows no other database',
 };
 
-const serviceSchema = z
-  .object({
-    namespace: label(63, "Its namespace; the Database's own when not given.").optional(),
-    name: label(63, 'Its name.'),
-    port: z.int().min(1).max(65_535).meta({ description: 'Its port.' }),
-  })
-  .meta({
-    description:
-      "A Service that is reached through the API server's service proxy, so that a step needs no network path to it.",
-  });
-
 const topologySchema = z
   .object({
-    endpoints: z
-      .array(text(253, 'http(s)://host:port', isEndpoint))
-      .min(1)
-      .max(9)
-      .optional()
-      .meta({
-        description: "Addresses of the members of the global topology store's etcd.",
-        'x-kubernetes-list-type': 'atomic',
-        ...withRules(oneScheme),
-      }),
-    service: serviceSchema
-      .optional()
-      .meta({ description: "The Service before the global topology store's etcd." }),
-    tlsSecret: text(
-      253,
-      'Name of a Secret in this namespace with `ca.crt`, and `tls.crt` and `tls.key` for a client certificate.',
-      isSecretName,
-    ).optional(),
-    authSecret: text(
-      253,
-      'Name of a Secret in this namespace with `username` and `password` of a user of etcd.',
-      isSecretName,
-    ).optional(),
+    ...etcdFields("the global topology store's etcd"),
     globalRoot: text(253, "Prefix of the global store's keys.", isRoot).default(
       '/multigres/global',
     ),
   })
   .meta({
     description: 'Where the data plane keeps who its members are.',
-    ...withRules(oneWayToTopology, encryptedWhereAsked),
+    ...withRules(...etcdRules),
   });
 
 const adminSchema = z

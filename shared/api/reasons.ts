@@ -122,6 +122,23 @@ export const reasons = [
   'PoolerToDelete',
   'PoolerDeleted',
   'CleanupCancelled',
+  // shard-release.
+  'ShardsInPlace',
+  'KeysUnknown',
+  'KeysUnreadable',
+  'NodeUnidentified',
+  'GraceTooShort',
+  'LastNode',
+  'NoLiveLeader',
+  'AwaitingStillness',
+  'ShardsUnsettled',
+  'HandingOver',
+  'AwaitingClaims',
+  'ShardsReleased',
+  'HandoverTimedOut',
+  'OrphansMoved',
+  'Levelling',
+  'PinsTakenOff',
 ] as const;
 
 export type Reason = (typeof reasons)[number];

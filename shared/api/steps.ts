@@ -5,6 +5,7 @@ export const stepNames = [
   'backup-config',
   'backup-trigger',
   'etcd-cleanup',
+  'shard-release',
 ] as const;
 
 export type StepName = (typeof stepNames)[number];

@@ -1,4 +1,5 @@
 import type { BackupType } from '#shared/api/backup.ts';
+import { type ShardWrite, maxBatch } from '#shared/goverse/goverse.ts';
 import type { ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import type { DatabaseChange } from '#shared/topology/topology.ts';
@@ -95,6 +96,15 @@ interface EffectByKind {
     readonly text: string;
     readonly guard: ObjectGuard;
   };
+  /**
+   * Writes shards of a GoVerse cluster, in their order, many to a transaction: each only while its key has the mod revision
+   * that was read. It ends where a key has moved: what comes after builds on what comes before.
+   */
+  writeShards: {
+    readonly cluster: GoverseClusterRef;
+    readonly writes: readonly ShardWrite[];
+    readonly guard: { readonly recordKey: string };
+  };
   switchPrimary: {
     readonly database: DatabaseRef;
     readonly shard: {
@@ -139,6 +149,17 @@ export const answerPlace = '{answer}';
 /** The longest answer that is put into a record, in characters. */
 export const maxAnswerLength = 128;
 
+/** The most shards that one effect writes: 64 transactions full. */
+export const maxShardWrites = 64 * maxBatch;
+
+/** The GoverseCluster whose shards an effect writes, in the generation of the spec that the decision was made for. */
+export interface GoverseClusterRef {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly generation: number;
+}
+
 /** The Database object whose data plane an effect goes to. */
 export interface DatabaseRef {
   readonly namespace: string;
@@ -159,6 +180,7 @@ export type Effect<K extends EffectKind = EffectKind> = {
 export type DestructiveKind =
   | 'deleteObject'
   | 'topologyTxn'
+  | 'writeShards'
   | 'switchPrimary'
   | 'startBackup'
   | 'startJob';
@@ -174,6 +196,7 @@ export type Effects<K extends EffectKind = EffectKind> =
 const destructiveKinds: ReadonlySet<EffectKind> = new Set<DestructiveKind>([
   'deleteObject',
   'topologyTxn',
+  'writeShards',
   'switchPrimary',
   'startBackup',
   'startJob',
@@ -190,7 +213,7 @@ export type Permission =
       readonly kind: ResourceKind;
       readonly verbs: readonly KubernetesVerb[];
     }
-  | { readonly api: 'topology' | 'admin' | 'repository'; readonly what: string };
+  | { readonly api: 'topology' | 'goverse' | 'admin' | 'repository'; readonly what: string };
 
 export type KubernetesVerb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'delete';
 

@@ -9,6 +9,7 @@ import {
   type ResourceKind,
   apiVersionOf,
 } from '#shared/kube/resources.ts';
+import type { GoverseWriter } from '#shared/goverse/goverse.ts';
 import type { RepositoryWriter } from '#shared/repository/repository.ts';
 import type { TopologyWriter } from '#shared/topology/topology.ts';
 import type { Decision } from './decision.ts';
@@ -16,6 +17,7 @@ import {
   type DatabaseRef,
   type Effect,
   type EffectKind,
+  type GoverseClusterRef,
   answerPlace,
   isDestructive,
   maxAnswerLength,
@@ -25,11 +27,13 @@ import { type Clock, type Instant, toText } from './instant.ts';
 import type { Logger } from './logger.ts';
 import { type StepRecord, maxRecordBytes, recordText, wakeOf } from './record.ts';
 import type { StepDeclaration } from './step.ts';
+import { refuseBrokenWrites, writeShards } from './write-shards.ts';
 
 /** Everything that can write. Held by the executor alone. */
 export interface Writers {
   readonly kube: KubeWriter & Pick<KubeReader, 'get'>;
   topology(database: DatabaseRef, signal: AbortSignal): Promise<TopologyWriter>;
+  goverse(cluster: GoverseClusterRef, signal: AbortSignal): Promise<GoverseWriter>;
   admin(database: DatabaseRef, signal: AbortSignal): Promise<AdminWriter>;
   repository(database: DatabaseRef, signal: AbortSignal): Promise<RepositoryWriter>;
 }
@@ -57,6 +61,8 @@ const budgetMs: { readonly [K in EffectKind]: number } = {
   emitEvent: 2_000,
   deleteObject: 3_000,
   topologyTxn: 8_000,
+  // Each of its transactions looks again how much time is left.
+  writeShards: 8_000,
   putRepositoryObject: 8_000,
   switchPrimary: 10_000,
   // The request itself, and the record's write with its answer.
@@ -174,6 +180,9 @@ function refuseBrokenDecision(
         );
       }
       refuseUnauthorised(effect, record);
+    }
+    if (effect.kind === 'writeShards') {
+      refuseBrokenWrites(effect);
     }
     if (effect.kind === 'startBackup' || effect.kind === 'startJob') {
       refuseBrokenAnswers(step, effect, state.uid);
@@ -341,6 +350,10 @@ async function perform(
     case 'topologyTxn': {
       const topology = await writers.topology(effect.database, signal);
       return changeTopology(effect, topology, signal);
+    }
+    case 'writeShards': {
+      const goverse = await writers.goverse(effect.cluster, signal);
+      return writeShards(effect, goverse, invocation);
     }
     case 'putRepositoryObject': {
       const repository = await writers.repository(effect.database, signal);

@@ -12,6 +12,7 @@ import type {
   V1Service,
 } from '@kubernetes/client-node';
 import type { Database } from '#shared/api/database.ts';
+import type { GoverseCluster } from '#shared/api/goverse-cluster.ts';
 import type { Shard } from '#shared/api/shard.ts';
 import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import type { AsJson } from './json.ts';
@@ -21,6 +22,7 @@ export interface KubeObjects {
   CustomResourceDefinition: AsJson<V1CustomResourceDefinition>;
   Database: Database;
   Event: AsJson<CoreV1Event>;
+  GoverseCluster: GoverseCluster;
   Job: AsJson<V1Job>;
   Lease: AsJson<V1Lease>;
   Namespace: AsJson<V1Namespace>;
@@ -65,6 +67,12 @@ export const resourceTypes: { readonly [K in ResourceKind]: ResourceType } = {
   },
   Database: { group: 'millrace.dev', version: 'v1alpha1', plural: 'databases', namespaced: true },
   Event: { group: '', version: 'v1', plural: 'events', namespaced: true },
+  GoverseCluster: {
+    group: 'millrace.dev',
+    version: 'v1alpha1',
+    plural: 'goverseclusters',
+    namespaced: true,
+  },
   Job: { group: 'batch', version: 'v1', plural: 'jobs', namespaced: true },
   Lease: { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespaced: true },
   Namespace: { group: '', version: 'v1', plural: 'namespaces', namespaced: false },
@@ -88,7 +96,7 @@ export const resourceTypes: { readonly [K in ResourceKind]: ResourceType } = {
 };
 
 /** How the kinds that steps reconcile are called for short: in commands, messages and logs. */
-export const shortNames = { Database: 'mdb', Shard: 'shd' } as const;
+export const shortNames = { Database: 'mdb', GoverseCluster: 'gvc', Shard: 'shd' } as const;
 
 export type TargetKind = keyof typeof shortNames;
 

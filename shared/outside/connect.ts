@@ -1,5 +1,6 @@
 import type { Database } from '#shared/api/database.ts';
-import type { DatabaseRef } from '#shared/kernel/effect.ts';
+import type { GoverseCluster } from '#shared/api/goverse-cluster.ts';
+import type { DatabaseRef, GoverseClusterRef } from '#shared/kernel/effect.ts';
 import { readConfig } from '#shared/kernel/config.ts';
 import { RetryableError } from '#shared/kernel/errors.ts';
 import { type Clock, wallClock } from '#shared/kernel/instant.ts';
@@ -11,6 +12,7 @@ import type { S3Transport } from '#shared/repository/s3-repository.ts';
 import { connectSqsReceiver } from '#shared/queue/sqs-receiver.ts';
 import { apiServerSchema, connectApiServer } from './api-server.ts';
 import { dataPlanes } from './data-plane.ts';
+import { goverseClusters } from './goverse.ts';
 import { repositories } from './repository.ts';
 
 /** Connects everything a handler talks to. Nothing is sent before the first read. */
@@ -42,6 +44,7 @@ export function outsideOver(
 ): Outside {
   const kube = kubeClient(connection);
   const planes = dataPlanes(kube, connection, clock);
+  const clusters = goverseClusters(kube, connection, clock);
   const buckets = repositories(kube, transport);
   return {
     kube,
@@ -49,6 +52,7 @@ export function outsideOver(
       clusterId,
       kube,
       topology: planes.topologyReader,
+      goverse: clusters.reader,
       admin: planes.adminReader,
       repository: buckets.reader,
     },
@@ -56,6 +60,7 @@ export function outsideOver(
       kube,
       topology: async (ref, signal) =>
         planes.topology(await sameDatabase(kube, ref, signal), signal),
+      goverse: async (ref, signal) => clusters.store(await sameCluster(kube, ref, signal), signal),
       admin: async (ref, signal) => planes.admin(await sameDatabase(kube, ref, signal)),
       repository: async (ref, signal) => buckets.writer(await sameDatabase(kube, ref, signal)),
     },
@@ -84,6 +89,26 @@ async function sameDatabase(
     throw new RetryableError(
       'DatabaseMoved',
       `the Database ${ref.name} is not the one the decision was made for`,
+    );
+  }
+  return read.value;
+}
+
+/** A write goes to the etcd that the decision read from: the same object, in the same generation. */
+async function sameCluster(
+  kube: KubeReader,
+  { namespace, name, uid, generation }: GoverseClusterRef,
+  signal: AbortSignal,
+): Promise<GoverseCluster> {
+  const read = await kube.get({ kind: 'GoverseCluster', namespace, name }, signal);
+  const isSame =
+    read.kind === 'present' &&
+    read.value.metadata.uid === uid &&
+    read.value.metadata.generation === generation;
+  if (!isSame) {
+    throw new RetryableError(
+      'ClusterMoved',
+      `the GoverseCluster ${name} is not the one the decision was made for`,
     );
   }
   return read.value;

@@ -6,47 +6,20 @@ import { type Clock, wallClock } from '#shared/kernel/instant.ts';
 import { unknown } from '#shared/kernel/read.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
-import type { TopologyCredentials } from '#shared/topology/access.ts';
 import { connectTopology } from '#shared/topology/connect.ts';
 import type { Topology, TopologyReader } from '#shared/topology/topology.ts';
-
-/** How long a topology connection that was made with a Secret's values is kept, in milliseconds. */
-const credentialsKeptMs = 5 * 60_000;
-
-/** Connections to data planes that one sandbox keeps at a time. */
-const maxTopologies = 16;
+import { readCredentials, secretsOf } from './credentials.ts';
+import { KeptClients } from './kept-clients.ts';
 
 /** Clients of the data planes, kept per Database version so that a sandbox connects once. */
 export function dataPlanes(kube: KubeReader, connection: KubeConnection, clock: Clock = wallClock) {
-  const topologies = new Map<string, { topology: Promise<Topology>; staleAfter: number }>();
+  const topologies = new KeptClients<Topology>(clock);
 
   function topology(database: Database, signal: AbortSignal | undefined): Promise<Topology> {
     const key = `${database.metadata.uid}/${database.metadata.generation}`;
-    const kept = topologies.get(key);
-    if (kept !== undefined && clock() < kept.staleAfter) {
-      return kept.topology;
-    }
-    void discard(key);
-    const opened = openTopology(kube, connection, database, { signal, clock });
-    const usesSecret = secretsOf(database).length > 0;
-    topologies.set(key, {
-      topology: opened,
-      staleAfter: usesSecret ? clock() + credentialsKeptMs : Infinity,
-    });
-    opened.catch(() => topologies.delete(key));
-    const oldest = topologies.keys().next().value;
-    if (topologies.size > maxTopologies && oldest !== undefined) {
-      void discard(oldest);
-    }
-    return opened;
-  }
-
-  async function discard(key: string): Promise<void> {
-    const kept = topologies.get(key);
-    topologies.delete(key);
-    await kept?.topology.then(
-      (open) => open.close(),
-      () => undefined,
+    const usesSecret = secretsOf(database.spec.dataPlane.topology).length > 0;
+    return topologies.get(key, usesSecret, () =>
+      openTopology(kube, connection, database, { signal, clock }),
     );
   }
 
@@ -108,32 +81,12 @@ export async function openTopology(
   options: { readonly signal?: AbortSignal | undefined; readonly clock?: Clock } = {},
 ): Promise<Topology> {
   const namespace = database.metadata.namespace ?? 'default';
-  const values: Record<string, string> = {};
-  for (const name of secretsOf(database)) {
-    const secret = await kube.get({ kind: 'Secret', namespace, name }, options.signal);
-    if (secret.kind !== 'present') {
-      throw new Error(secret.kind === 'absent' ? `the Secret ${name} does not exist` : secret.why);
-    }
-    for (const [key, value] of Object.entries(secret.value.data ?? {})) {
-      values[key] = Buffer.from(value, 'base64').toString('utf8');
-    }
-  }
-  const credentials: TopologyCredentials = {
-    ca: values['ca.crt'],
-    certificate: values['tls.crt'],
-    key: values['tls.key'],
-    username: values['username'],
-    password: values['password'],
-  };
-  return connectTopology(database.spec.dataPlane.topology, {
+  const { topology } = database.spec.dataPlane;
+  const credentials = await readCredentials(kube, namespace, topology, options.signal);
+  return connectTopology(topology, {
     namespace,
     kube: connection,
     credentials,
     clock: options.clock,
   });
-}
-
-function secretsOf({ spec }: Database): readonly string[] {
-  const { tlsSecret, authSecret } = spec.dataPlane.topology;
-  return [tlsSecret, authSecret].filter((name) => name !== undefined);
 }

@@ -26,7 +26,7 @@ interface RangePage {
   readonly more: boolean;
 }
 
-interface SwapRequest {
+export interface SwapRequest {
   readonly key: string;
   /** `null` deletes the key. */
   readonly value: Uint8Array | null;
@@ -37,6 +37,11 @@ interface SwapRequest {
 type SwapAnswer =
   | { readonly kind: 'swapped'; readonly modRevision: string }
   | { readonly kind: 'moved' };
+
+type SwapAllAnswer =
+  | { readonly kind: 'swapped'; readonly modRevision: string }
+  /** `modRevisions`: those that the keys have, in the order of the requests; 0 where a key is not there. */
+  | { readonly kind: 'moved'; readonly modRevisions: readonly string[] };
 
 /** When an answer must be there, and who may end the request sooner. */
 export interface RequestLimits {
@@ -61,11 +66,13 @@ export function remainingMs({ deadline, clock }: RequestLimits): number {
 
 /**
  * One etcd member, over one of its transports. Reads are linearizable. A failure throws {@link EtcdFailure}; after a
- * failed `swap` the write may or may not have happened. Nothing is retried.
+ * failed `swap` or `swapAll` the writes may or may not have happened. Nothing is retried.
  */
 export interface EtcdStore {
   range(request: RangeRequest, limits: RequestLimits): Promise<RangePage>;
   swap(request: SwapRequest, limits: RequestLimits): Promise<SwapAnswer>;
+  /** All of them in one transaction, or none. etcd takes 128 when it is not told otherwise. */
+  swapAll(requests: readonly SwapRequest[], limits: RequestLimits): Promise<SwapAllAnswer>;
   /** Ends the connections. Idempotent. */
   close(): void;
 }
@@ -98,37 +105,48 @@ export async function readKey(
   return entry === undefined ? undefined : { ...entry, key };
 }
 
-/**
- * Reads every key with the prefix, in their order, all pages at the revision of the first.
- *
- * @throws EtcdFailure also when the revision was compacted away between two pages: a part is never returned
- */
+/** Reads every key with the prefix, in their order. */
 export async function readPrefix(
   store: EtcdStore,
   prefix: string,
   limits: RequestLimits,
 ): Promise<readonly StoredValue[]> {
+  return (await readPrefixAt(store, prefix, limits, pageSize)).entries;
+}
+
+/**
+ * Reads every key with the prefix, in their order, all pages at the revision of the first.
+ *
+ * @param limit entries per page
+ * @throws EtcdFailure also when the revision was compacted away between two pages: a part is never returned
+ */
+export async function readPrefixAt(
+  store: EtcdStore,
+  prefix: string,
+  limits: RequestLimits,
+  limit: number,
+): Promise<{ readonly revision: string; readonly entries: readonly StoredValue[] }> {
   const rangeEnd = prefixEnd(prefix);
   const found: StoredValue[] = [];
   let key: Uint8Array = Buffer.from(prefix);
   let revision: string | undefined;
   for (;;) {
     const page = await store.range(
-      { key, rangeEnd, limit: pageSize, ...(revision === undefined ? {} : { revision }) },
+      { key, rangeEnd, limit, ...(revision === undefined ? {} : { revision }) },
       limits,
     );
     found.push(
       ...page.entries.map((entry) => ({ ...entry, key: Buffer.from(entry.key).toString('utf8') })),
     );
     const last = page.entries.at(-1);
+    revision ??= page.revision;
     if (!page.more || last === undefined) {
-      return found;
+      return { revision, entries: found };
     }
     if (found.length >= maxEntries) {
       throw new EtcdFailure('failed', `there are more than ${maxEntries} keys`);
     }
     key = Buffer.concat([last.key, Buffer.of(0)]);
-    revision ??= page.revision;
   }
 }
 
@@ -171,6 +189,9 @@ export function anyMember(members: readonly [EtcdStore, ...EtcdStore[]]): EtcdSt
     },
     swap(request, limits) {
       return preferred.swap(request, limits);
+    },
+    swapAll(requests, limits) {
+      return preferred.swapAll(requests, limits);
     },
     close() {
       for (const member of members) {

@@ -5,6 +5,7 @@ import {
   Etcd3,
   type IOptions,
   type IRangeRequest,
+  type IRequestOp,
   type ITxnRequest,
 } from 'etcd3';
 import { describeError } from '#shared/kernel/errors.ts';
@@ -15,6 +16,7 @@ import {
   EtcdFailure,
   type EtcdStore,
   type RequestLimits,
+  type SwapRequest,
   isAuthError,
   remainingMs,
 } from './etcd-store.ts';
@@ -72,12 +74,25 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
       });
     },
     swap(request, limits) {
-      const key = Buffer.from(request.key);
       return call(limits, async (client, deadline) => {
-        const answer = await client.kv.txn(swapOf(key, request), { deadline });
+        const answer = await client.kv.txn(swapsOf([request]), { deadline });
         return answer.succeeded
           ? { kind: 'swapped', modRevision: answer.header.revision }
           : { kind: 'moved' };
+      });
+    },
+    swapAll(requests, limits) {
+      return call(limits, async (client, deadline) => {
+        const request = { ...swapsOf(requests), failure: requests.map(revisionOf) };
+        const answer = await client.kv.txn(request, { deadline });
+        return answer.succeeded
+          ? { kind: 'swapped', modRevision: answer.header.revision }
+          : {
+              kind: 'moved',
+              modRevisions: answer.responses.map(
+                ({ response_range: found }) => found?.kvs[0]?.mod_revision ?? '0',
+              ),
+            };
       });
     },
     close() {
@@ -87,25 +102,25 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
   };
 }
 
-function swapOf(
-  key: Buffer,
-  { value, modRevision }: Parameters<EtcdStore['swap']>[0],
-): ITxnRequest {
+function swapsOf(requests: readonly SwapRequest[]): ITxnRequest {
+  const keyed = requests.map((request) => ({ ...request, key: Buffer.from(request.key) }));
   return {
-    compare: [
-      {
-        key,
-        target: CompareTarget.Mod,
-        result: CompareResult.Equal,
-        mod_revision: modRevision,
-      },
-    ],
-    success: [
+    compare: keyed.map(({ key, modRevision }) => ({
+      key,
+      target: CompareTarget.Mod,
+      result: CompareResult.Equal,
+      mod_revision: modRevision,
+    })),
+    success: keyed.map(({ key, value }) =>
       value === null
         ? { request_delete_range: { key } }
         : { request_put: { key, value: Buffer.from(value) } },
-    ],
+    ),
   };
+}
+
+function revisionOf({ key }: SwapRequest): IRequestOp {
+  return { request_range: { key: Buffer.from(key), keys_only: true } };
 }
 
 function optionsOf(address: EtcdAddress, credentials: TopologyCredentials): IOptions {

@@ -6,6 +6,7 @@ import {
   EtcdFailure,
   type EtcdStore,
   type RequestLimits,
+  type SwapRequest,
   isAuthError,
   remainingMs,
 } from './etcd-store.ts';
@@ -33,6 +34,17 @@ const rangeSchema = z.object({
 });
 
 const txnSchema = z.object({ header, succeeded: z.boolean().default(false) });
+const txnOfManySchema = txnSchema.extend({
+  responses: z
+    .array(
+      z.object({
+        response_range: z
+          .object({ kvs: z.array(z.object({ mod_revision: int64 })).default([]) })
+          .optional(),
+      }),
+    )
+    .default([]),
+});
 const tokenSchema = z.object({ token: z.string().min(1) });
 
 /** etcd's own errors are fixed sentences; nothing else of a refused answer is repeated. */
@@ -62,25 +74,49 @@ export function gatewayStore(route: GatewayRoute, credentials: TopologyCredentia
       };
     },
     async swap(request, limits) {
-      const key = encode(Buffer.from(request.key));
-      const body = {
-        compare: [{ key, target: 'MOD', result: 'EQUAL', mod_revision: request.modRevision }],
-        success: [
-          request.value === null
-            ? { request_delete_range: { key } }
-            : { request_put: { key, value: encode(request.value) } },
-        ],
-      };
+      const body = swapsOf([request]);
       const answer = await call({ path: '/kv/txn', body, schema: txnSchema }, limits);
       return answer.succeeded
         ? { kind: 'swapped', modRevision: answer.header.revision }
         : { kind: 'moved' };
+    },
+    async swapAll(requests, limits) {
+      const looks = requests.map(({ key }) => ({
+        request_range: { key: encode(Buffer.from(key)), keys_only: true },
+      }));
+      const body = { ...swapsOf(requests), failure: looks };
+      const answer = await call({ path: '/kv/txn', body, schema: txnOfManySchema }, limits);
+      return answer.succeeded
+        ? { kind: 'swapped', modRevision: answer.header.revision }
+        : {
+            kind: 'moved',
+            modRevisions: answer.responses.map(
+              ({ response_range: found }) => found?.kvs[0]?.mod_revision ?? '0',
+            ),
+          };
     },
     close() {
       if (route.isOwned) {
         route.connection.close();
       }
     },
+  };
+}
+
+function swapsOf(requests: readonly SwapRequest[]): object {
+  const keyed = requests.map((request) => ({ ...request, key: encode(Buffer.from(request.key)) }));
+  return {
+    compare: keyed.map(({ key, modRevision }) => ({
+      key,
+      target: 'MOD',
+      result: 'EQUAL',
+      mod_revision: modRevision,
+    })),
+    success: keyed.map(({ key, value }) =>
+      value === null
+        ? { request_delete_range: { key } }
+        : { request_put: { key, value: encode(value) } },
+    ),
   };
 }
 

@@ -44,7 +44,11 @@ interface Route {
   at(addresses: readonly string[]): readonly Member[];
 }
 
-export function storesOf(spec: TopologySpec, access: TopologyAccess): Stores {
+/** @param spec endpoints or a service; its root is not looked at */
+export function storesOf(
+  spec: Pick<TopologySpec, 'endpoints' | 'service'>,
+  access: TopologyAccess,
+): Stores {
   const route =
     spec.service === undefined
       ? directRoute(spec.endpoints ?? [], access)

@@ -10,14 +10,19 @@ export const shardSteps = stepsOf('Shard');
  */
 export const twoSteps: readonly StepName[] = ['drain-step', 'pool-pods'];
 
+/** What belongs to Shards. Other kinds' members would be watched besides. */
+const memberships = routing.memberships.filter(({ target }) => target === 'Shard');
+
 /** The routes of these two, as they are. */
 export const twoRoutes: Routing = {
   ...routing,
+  memberships,
   routes: routing.routes.filter(({ step }) => twoSteps.includes(step)),
 };
 
 /** Besides these two the step that reconciles Databases, which are named by Shards as well. */
 export const threeRoutes: Routing = {
   ...routing,
+  memberships,
   routes: routing.routes.filter(({ step }) => twoSteps.includes(step) || step === 'backup-config'),
 };

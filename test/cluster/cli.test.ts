@@ -273,6 +273,7 @@ describe('millrace doctor', () => {
         'signed in',
         'clock',
         'definition databases.millrace.dev',
+        'definition goverseclusters.millrace.dev',
         'definition shards.millrace.dev',
         'permissions of the relay',
         'permissions of the relay’s lease',

@@ -10,7 +10,11 @@ import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 type Json = Record<string, unknown>;
 
 const collections = '/apis/millrace.dev/v1alpha1/namespaces';
-const plurals: { readonly [kind: string]: string } = { Database: 'databases', Shard: 'shards' };
+const plurals: { readonly [kind: string]: string } = {
+  Database: 'databases',
+  GoverseCluster: 'goverseclusters',
+  Shard: 'shards',
+};
 
 let api: KubeConnection;
 
@@ -32,6 +36,19 @@ function aDatabase(spec: Json = {}, name = 'main'): Json {
       ...spec,
     },
   };
+}
+
+function aGoverseCluster(spec: Json = {}, name = 'games'): Json {
+  return {
+    apiVersion: 'millrace.dev/v1alpha1',
+    kind: 'GoverseCluster',
+    metadata: { name },
+    spec: { topology: { endpoints: [endpoint] }, ...spec },
+  };
+}
+
+function withEtcd(topology: Json): Json {
+  return aGoverseCluster({ topology });
 }
 
 function withTopology(topology: Json): Json {
@@ -126,7 +143,7 @@ function many<Value>(count: number, make: (index: string) => Value): Value[] {
  * beginning of the rule's message, which tells several rules of one field apart.
  */
 interface Case {
-  readonly rule: `${'Database' | 'Shard'} ${string}`;
+  readonly rule: `${'Database' | 'GoverseCluster' | 'Shard'} ${string}`;
   readonly says: string;
   readonly before?: Json;
   readonly admitted: readonly Json[];
@@ -663,7 +680,90 @@ const shardCases: readonly Case[] = [
   },
 ];
 
-const cases = [...databaseCases, ...shardCases];
+const clusterCases: readonly Case[] = [
+  {
+    rule: 'GoverseCluster ',
+    says: 'choose a metadata.name',
+    admitted: [aGoverseCluster({}, 'a'.repeat(30))],
+    refused: [aGoverseCluster({}, 'a'.repeat(31)), aGoverseCluster({}, 'games.eu')],
+  },
+  {
+    rule: 'GoverseCluster spec.topology',
+    says: 'give either endpoints',
+    admitted: [withEtcd({ service }), withEtcd({ endpoints: [endpoint] })],
+    refused: [withEtcd({ service, endpoints: [endpoint] }), withEtcd({})],
+  },
+  {
+    rule: 'GoverseCluster spec.topology',
+    says: 'give https endpoints',
+    admitted: [withEtcd({ endpoints: ['https://etcd:2379'], tlsSecret: 'etcd' })],
+    refused: [withEtcd({ endpoints: [endpoint], tlsSecret: 'etcd' })],
+  },
+  {
+    rule: 'GoverseCluster spec.topology.endpoints',
+    says: 'give all endpoints with http',
+    admitted: [withEtcd({ endpoints: ['http://a:2379', 'http://b:2379'] })],
+    refused: [withEtcd({ endpoints: ['http://a:2379', 'https://b:2379'] })],
+  },
+  {
+    rule: 'GoverseCluster spec.topology.endpoints[]',
+    says: 'write an endpoint as',
+    admitted: [withEtcd({ endpoints: ['http://[fd00::1]:2379'] })],
+    refused: ['http://etcd', 'http://etcd:2379/'].map((each) => withEtcd({ endpoints: [each] })),
+  },
+  {
+    rule: 'GoverseCluster spec.topology.service.namespace',
+    says: 'use lower-case letters',
+    admitted: [withEtcd({ service: { ...service, namespace: 'games' } })],
+    refused: [withEtcd({ service: { ...service, namespace: 'Games' } })],
+  },
+  {
+    rule: 'GoverseCluster spec.topology.service.name',
+    says: 'use lower-case letters',
+    admitted: [withEtcd({ service })],
+    refused: [withEtcd({ service: { ...service, name: '-etcd' } })],
+  },
+  {
+    rule: 'GoverseCluster spec.topology.tlsSecret',
+    says: 'give the name of a Secret',
+    admitted: [withEtcd({ service, tlsSecret: 'etcd.tls' })],
+    refused: [withEtcd({ service, tlsSecret: 'etcd/tls' })],
+  },
+  {
+    rule: 'GoverseCluster spec.topology.authSecret',
+    says: 'give the name of a Secret',
+    admitted: [withEtcd({ service, authSecret: 'etcd' })],
+    refused: [withEtcd({ service, authSecret: 'Etcd' })],
+  },
+  {
+    rule: 'GoverseCluster spec.topology.prefix',
+    says: 'write prefix as a path',
+    admitted: ['/goverse', '/games/eu-1'].map((prefix) => withEtcd({ service, prefix })),
+    refused: ['goverse', '/goverse/', '/'].map((prefix) => withEtcd({ service, prefix })),
+  },
+  {
+    rule: 'GoverseCluster spec.topology.prefix',
+    says: 'prefix cannot be changed',
+    before: withEtcd({ service }),
+    admitted: [withEtcd({ service, prefix: '/goverse' })],
+    refused: [withEtcd({ service, prefix: '/other' })],
+  },
+  {
+    rule: 'GoverseCluster spec.shards',
+    says: 'shards cannot be changed',
+    before: aGoverseCluster(),
+    admitted: [aGoverseCluster({ shards: 8_192 })],
+    refused: [aGoverseCluster({ shards: 16 })],
+  },
+  {
+    rule: 'GoverseCluster spec.shutdown.timeout',
+    says: 'give timeout as a duration from 5s to 1h',
+    admitted: ['5s', '1h'].map((timeout) => aGoverseCluster({ shutdown: { timeout } })),
+    refused: ['4s', '61m', 'soon'].map((timeout) => aGoverseCluster({ shutdown: { timeout } })),
+  },
+];
+
+const cases = [...databaseCases, ...clusterCases, ...shardCases];
 
 /** Every rule of the generated definitions. */
 const rules = servedKinds.flatMap(({ kind, schema }) =>
@@ -1056,6 +1156,8 @@ describe.skipIf(missingControlPlane !== undefined)('the API', () => {
     expect(resources.toSorted((a, b) => (a.name < b.name ? -1 : 1))).toEqual([
       { name: 'databases', shortNames: ['mdb'], categories: ['millrace'] },
       { name: 'databases/status' },
+      { name: 'goverseclusters', shortNames: ['gvc'], categories: ['millrace'] },
+      { name: 'goverseclusters/status' },
       { name: 'shards', shortNames: ['shd'], categories: ['millrace'] },
       { name: 'shards/status' },
     ]);

@@ -101,7 +101,7 @@ const rules: readonly Rule[] = [
       ) &&
       (runtimeImportsOf(source).some(
         (specifier) =>
-          !/^(\.\/|node:crypto$|#shared\/(api|kernel|topology|kube\/(resources|ownership))\b)/.test(
+          !/^(\.\/|node:crypto$|#shared\/(api|kernel|topology|goverse\/shard-value|kube\/(resources|ownership))\b)/.test(
             specifier,
           ),
       ) ||

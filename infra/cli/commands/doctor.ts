@@ -6,6 +6,7 @@ import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
 import { etcdCleanup } from '#functions/etcd-cleanup/step.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
+import { shardRelease } from '#functions/shard-release/step.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { checkApiServer } from '../doctor/api-server.ts';
 import type { Check } from '../doctor/check.ts';
@@ -28,6 +29,7 @@ const declarations: { readonly [Name in StepName]: StepDeclaration } = {
   'backup-config': backupConfig,
   'backup-trigger': backupTrigger,
   'etcd-cleanup': etcdCleanup,
+  'shard-release': shardRelease,
 };
 
 /** Looks at everything Millrace needs, changes nothing, and says what to do about each failure. */

@@ -16,7 +16,7 @@ export interface ResetFlags {
 }
 
 /** The targets whose steps keep records, by the short name they are written with. */
-const targetKinds = { shd: 'Shard', mdb: 'Database' } as const;
+const targetKinds = { shd: 'Shard', mdb: 'Database', gvc: 'GoverseCluster' } as const;
 
 type Target = ObjectRef<(typeof targetKinds)[keyof typeof targetKinds]>;
 

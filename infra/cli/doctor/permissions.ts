@@ -65,6 +65,7 @@ const accessByEffect: {
   emitEvent: () => [{ kind: 'Event', verb: 'create' }],
   // These go to the data plane and to buckets, which have permissions of their own.
   topologyTxn: () => [],
+  writeShards: () => [],
   putRepositoryObject: () => [],
   switchPrimary: () => [],
   startBackup: () => [],

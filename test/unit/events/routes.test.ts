@@ -12,6 +12,7 @@ import { aSchedule, aShardWith } from '#test/unit/functions/backup-trigger/a-bac
 import { aShardOf } from '#test/unit/functions/drain-step/a-drain.ts';
 import { aShardOfThree } from '#test/unit/functions/etcd-cleanup/a-cleanup.ts';
 import { aSnapshotOf, now } from '#test/unit/functions/pool-pods/a-snapshot.ts';
+import { aReleaseOf } from '#test/unit/functions/shard-release/a-release.ts';
 
 const appliedSchema = z.object({
   kind: z.literal('applyStatus'),
@@ -31,6 +32,7 @@ test('a step’s own conditions are those that it writes, and each has one step'
     'etcd-cleanup': aShardOfThree().decide(),
     'drain-step': decideDrain(aShardOf(3).build(), now),
     'pool-pods': decidePods(aSnapshotOf(3).snapshot, now),
+    'shard-release': aReleaseOf('a', 'b').decide(),
   };
   const declared = routing.routes.flatMap(({ target, ownConditions }) =>
     ownConditions.map((type) => `${type} of ${target}`),
@@ -67,6 +69,6 @@ test('a Database whose repository is another one wakes pool-pods of the shards t
   expect(woken(told)).toEqual([]);
 });
 
-test('shards, their pods and their databases are watched, each once', () => {
-  expect(watchedKinds(routing).toSorted()).toEqual(['Database', 'Pod', 'Shard']);
+test('targets, their pods and their databases are watched, each once', () => {
+  expect(watchedKinds(routing).toSorted()).toEqual(['Database', 'GoverseCluster', 'Pod', 'Shard']);
 });

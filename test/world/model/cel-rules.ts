@@ -62,6 +62,9 @@ const rules: { readonly [text: string]: Rule } = {
       return known.some(Number.isNaN) || deletionSeconds >= quietSeconds;
     },
   [`${aDuration} && duration(self) >= duration('10s')`]: (self) => secondsOf(self) >= 10,
+  [`${aDuration} && duration(self) >= duration('5s') && duration(self) <= duration('1h')`]: (
+    self,
+  ) => secondsOf(self) >= 5 && secondsOf(self) <= 3600,
   [`${aDuration} && duration(self) >= duration('1m')`]: (self) => secondsOf(self) >= 60,
   [`${aDuration} && duration(self) >= duration('5m')`]: (self) => secondsOf(self) >= 300,
   [`${aDuration} && ${wholeSeconds}`]: (self) => secondsOf(self) >= 0 && isWhole(self),

@@ -8,10 +8,10 @@ import { freeze, isList, isObject, isSame, withFields } from './json-data.ts';
 import type { StoredObject } from './object-shelf.ts';
 
 /** The kinds that are served from the definitions of `infra/kubernetes`. */
-export type CustomKind = 'Database' | 'Shard';
+export type CustomKind = 'Database' | 'GoverseCluster' | 'Shard';
 
 export function isCustom(kind: ResourceKind): kind is CustomKind {
-  return kind === 'Database' || kind === 'Shard';
+  return kind === 'Database' || kind === 'GoverseCluster' || kind === 'Shard';
 }
 
 const schemas = Object.fromEntries(servedKinds.map(({ kind, schema }) => [kind, schema])) as {
@@ -73,6 +73,7 @@ const unchanged: Schema = { type: 'object' };
 
 const statusOnly: { readonly [K in CustomKind]: Schema } = {
   Database: statusAlone('Database'),
+  GoverseCluster: statusAlone('GoverseCluster'),
   Shard: statusAlone('Shard'),
 };
 

@@ -49,6 +49,7 @@ const conditionKeys: MergeKeys = { ...metadataKeys, 'status.conditions': 'type' 
 export const kindRules: { readonly [K in ResourceKind]: KindRules } = {
   CustomResourceDefinition: { hasGeneration: true },
   Database: { hasStatus: true, hasGeneration: true },
+  GoverseCluster: { hasStatus: true, hasGeneration: true },
   Event: {
     takesUnversioned: true,
     createsOnUpdate: true,

@@ -3,6 +3,7 @@ import { backupTrigger } from '#functions/backup-trigger/step.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
 import { etcdCleanup } from '#functions/etcd-cleanup/step.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
+import { shardRelease } from '#functions/shard-release/step.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
 import type { Step } from '#shared/kernel/step.ts';
@@ -20,6 +21,7 @@ const shipped: { readonly [K in StepName]: AnyStep } = {
   'backup-config': backupConfig as object as AnyStep,
   'backup-trigger': backupTrigger as object as AnyStep,
   'etcd-cleanup': etcdCleanup as object as AnyStep,
+  'shard-release': shardRelease as object as AnyStep,
 };
 
 export function stepOf(name: StepName, version: Version): AnyStep {

@@ -437,3 +437,45 @@ describe('a database', () => {
     ]);
   });
 });
+
+describe('pods that are told apart by labels', () => {
+  const labelled = (name: string) =>
+    aPod(name, 'a', { annotations: { 'release.millrace.dev/state': 'draining' } });
+  const place = (name: string) => ({ namespace: 'db', name });
+
+  test('are not gone where the list by another label is complete without them', () => {
+    const world = new KnownWorld(routing);
+    world.see('Pod', labelled('node-0'), 'changed', 'nodes');
+
+    world.begin({ kind: 'Pod', label: 'members' });
+    world.see('Pod', labelled('member-0'), 'changed', 'members');
+    world.complete({ kind: 'Pod', label: 'members' });
+
+    expect(world.mirrorOf('Pod', place('node-0'))).toBe('draining');
+    expect(world.mirrorOf('Pod', place('member-0'))).toBe('draining');
+  });
+
+  test('are gone where the list by their own is', () => {
+    const world = new KnownWorld(routing);
+    world.see('Pod', labelled('node-0'), 'changed', 'nodes');
+
+    world.begin({ kind: 'Pod', label: 'nodes' });
+    world.complete({ kind: 'Pod', label: 'nodes' });
+
+    expect(world.mirrorOf('Pod', place('node-0'))).toBeUndefined();
+  });
+
+  test('stay known by the label that they keep, whichever news comes first', () => {
+    const pod = labelled('both-0');
+    const [first, second] = [new KnownWorld(routing), new KnownWorld(routing)];
+
+    first.see('Pod', pod, 'changed', 'nodes');
+    first.lose('Pod', pod, 'members');
+    second.see('Pod', pod, 'changed', 'members');
+    second.lose('Pod', pod, 'members');
+    second.see('Pod', pod, 'changed', 'nodes');
+
+    expect(first.mirrorOf('Pod', place('both-0'))).toBe('draining');
+    expect(second.mirrorOf('Pod', place('both-0'))).toBe('draining');
+  });
+});

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Relay, type RelayNews, relayLimits } from '#events/relay/relay.ts';
+import { type Routing, routing } from '#events/routes.ts';
 import type { ReflectorSink } from '#events/relay/reflector.ts';
 import type { WatchedObject } from '#events/relay/watched-object.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
@@ -9,13 +10,13 @@ import { RecordingQueue } from './recording-queue.ts';
 import { VirtualTimers } from './virtual-timers.ts';
 import { threeRoutes } from '#test/builders/two-steps.ts';
 
-function setUp(namespaces: string[] = []) {
+function setUp(namespaces: string[] = [], routing: Routing = threeRoutes) {
   const timers = new VirtualTimers();
   const queue = new RecordingQueue();
   const news: RelayNews[] = [];
   const start = () => {
     const relay = new Relay({
-      routing: threeRoutes,
+      routing,
       clusterId: 'test',
       stage: 'test',
       namespaces,
@@ -52,6 +53,17 @@ describe('the relay', () => {
       { kind: 'Shard', isMetadataOnly: false },
       { kind: 'Database', isMetadataOnly: false },
       { kind: 'Pod', isMetadataOnly: true, label: 'millrace.dev/shard' },
+    ]);
+  });
+
+  test('asks for pods once for each label, because labels are selected by all or none', () => {
+    const { relay } = setUp([], routing).start();
+
+    const pods = relay.sources.map(({ resource }) => resource).filter(({ kind }) => kind === 'Pod');
+
+    expect(pods).toEqual([
+      { kind: 'Pod', isMetadataOnly: true, label: 'millrace.dev/shard' },
+      { kind: 'Pod', isMetadataOnly: true, label: 'millrace.dev/goverse' },
     ]);
   });
 

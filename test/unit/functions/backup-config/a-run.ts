@@ -13,6 +13,7 @@ import { backupConfig } from '#functions/backup-config/step.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { aDatabase } from '#test/builders/shard.ts';
 import { type Repository, now, sound } from './a-look.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const logger = createLogger('silent', {});
 const signal = new AbortController().signal;
@@ -125,6 +126,7 @@ export class Run {
     return {
       clusterId: this.clusterId,
       kube: this.kube,
+      goverse: noGoverse,
       topology: () => ({
         poolers: neverAsked,
         backupLease: neverAsked,
@@ -149,6 +151,7 @@ export class Run {
   get #writers(): Writers {
     return {
       kube: this.kube,
+      goverse: noGoverse,
       admin: neverAsked,
       topology: async () => ({
         retire: neverAsked,

@@ -7,6 +7,7 @@ import { observe } from '#functions/backup-config/observe.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { aDatabase, aShard } from '#test/builders/shard.ts';
 import { type Repository, aBucket, aFilesystem, sound } from './a-look.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const signal = new AbortController().signal;
 
@@ -20,6 +21,7 @@ function aWorld(repository: Repository | null, changes: Partial<KubeObject<'Data
   const ports: Ports = {
     clusterId: 'test',
     kube,
+    goverse: noGoverse,
     topology: () => ({
       poolers: () => expect.unreachable('no pooler is asked for'),
       backupLease: () => expect.unreachable('no lease is asked for'),

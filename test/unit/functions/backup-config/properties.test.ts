@@ -13,6 +13,7 @@ import { decide } from '#functions/backup-config/decide.ts';
 import type { BackupConfigSnapshot } from '#functions/backup-config/snapshot.ts';
 import { backupConfig } from '#functions/backup-config/step.ts';
 import { type Repository, aBucket, aFilesystem, aLook, bucketPlace, now, why } from './a-look.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const runs = 3_000;
 const uid = 'database-uid';
@@ -238,6 +239,7 @@ test('every decision is one the executor accepts', async () => {
             create: done,
             delete: done,
           },
+          goverse: noGoverse,
           topology: async () => ({ retire: done, remove: done, rewriteDatabase: done }),
           admin: () => expect.unreachable('the admin service is not asked'),
           repository: async () => ({ put: done }),

@@ -10,6 +10,7 @@ import { KubeModel } from '#test/builders/kube-model.ts';
 import { type ShardBuilder, aDatabase, aShard } from '#test/builders/shard.ts';
 import { aJob, aRun, aSchedule, anEntry, shardKey } from './a-backup.ts';
 import type { BackupRecord } from '#functions/backup-trigger/record.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const nightly: BackupSchedule = {
   name: 'nightly',
@@ -42,6 +43,7 @@ function aWorld(
   const ports: Ports = {
     clusterId: 'test',
     kube,
+    goverse: noGoverse,
     topology: () => ({
       poolers: async () => unknown('this step does not ask'),
       database: async () => unknown('this step does not ask'),

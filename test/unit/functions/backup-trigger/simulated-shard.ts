@@ -22,6 +22,7 @@ import type { WriteResult } from '#shared/kube/kube.ts';
 import type { KubeObject, ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { aDatabase, aShard } from '#test/builders/shard.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 /** What strikes a look. */
 export type Strike =
@@ -147,6 +148,7 @@ export class SimulatedShard {
       {
         clusterId: 'test',
         kube: this.kube,
+        goverse: noGoverse,
         topology: () => this.plane.topology,
         admin: () => this.plane.admin,
         repository: () => ({
@@ -271,6 +273,7 @@ export class SimulatedShard {
           ref.kind === 'Job' ? makeJob(ref, manifest) : { kind: 'written', resourceVersion: '' },
         delete: (ref, guard) => kube.delete(ref, guard),
       },
+      goverse: noGoverse,
       topology: () => Promise.reject(new Error('this step writes nothing there')),
       repository: () => Promise.reject(new Error('this step writes nothing there')),
       admin: async () => ({

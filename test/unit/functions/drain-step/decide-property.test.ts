@@ -11,6 +11,7 @@ import { decide } from '#functions/drain-step/decide.ts';
 import type { DrainSnapshot } from '#functions/drain-step/snapshot.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
 import { type DrainBuilder, aShardOf, now, shardUid, uidOf } from './a-drain.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const pod = fc.integer({ min: 0, max: 4 }).map((index) => `orders-${index}`);
 
@@ -220,6 +221,7 @@ describe('whatever the situation', () => {
             create: done,
             delete: done,
           },
+          goverse: noGoverse,
           topology: async () => ({ retire: done, remove: done, rewriteDatabase: done }),
           admin: async () => ({
             switchPrimary: async () => ({ kind: 'sent', detail: '' }),

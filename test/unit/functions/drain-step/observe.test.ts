@@ -11,6 +11,7 @@ import { KubeModel } from '#test/builders/kube-model.ts';
 import { aClaim, aPod } from '#test/builders/pod.ts';
 import { type ShardBuilder, aDatabase, aShard } from '#test/builders/shard.ts';
 import { aShardOf } from './a-drain.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const signal = new AbortController().signal;
 const notAsked = unknown('this step does not ask');
@@ -27,6 +28,7 @@ function aWorld(builder: ShardBuilder) {
   const ports: Ports = {
     clusterId: 'test',
     kube,
+    goverse: noGoverse,
     topology: () => ({
       poolers: async () => {
         kube.calls.push('topology');

@@ -11,6 +11,7 @@ import { aDrainOf } from '#test/builders/drain-record.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { type ShardBuilder, aDatabase, aShard, shardUid } from '#test/builders/shard.ts';
 import { aPooler, aStatus, rule, seenFor } from './a-cleanup.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const base = podBaseName('orders', 'main', 'zone-a');
 const member = podName(base, 0);
@@ -36,6 +37,7 @@ function aWorld(
   const ports: Ports = {
     clusterId: 'test',
     kube,
+    goverse: noGoverse,
     topology: () => ({
       poolers: async (key, cells) => {
         kube.calls.push(`poolers ${Object.values(key).join('/')} in ${cells.join(',')}`);

@@ -17,6 +17,7 @@ import { etcdCleanup } from '#functions/etcd-cleanup/step.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { aDatabase, aShard } from '#test/builders/shard.ts';
 import { aPooler, aStatus, stopped } from './a-cleanup.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 /** What strikes a look. */
 export type Strike =
@@ -166,6 +167,7 @@ export class SimulatedShard {
           list: async (kind, options) =>
             isUnanswered('pods') ? unknown('page 2: 410') : this.kube.list(kind, options),
         },
+        goverse: noGoverse,
         topology: () => ({
           poolers: async () =>
             isUnanswered('topology')
@@ -260,6 +262,7 @@ export class SimulatedShard {
         mergePatch: notAsked,
         delete: notAsked,
       },
+      goverse: noGoverse,
       topology: async () => ({
         retire: struck(async ({ key }, revision) =>
           this.#change(key, revision, strike, (record) =>

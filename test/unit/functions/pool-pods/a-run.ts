@@ -15,6 +15,7 @@ import { KubeModel } from '#test/builders/kube-model.ts';
 import { nameOfPod } from '#test/builders/pod.ts';
 import { type ShardBuilder, aDatabase } from '#test/builders/shard.ts';
 import { now } from './a-snapshot.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const logger = createLogger('silent', {});
 const signal = new AbortController().signal;
@@ -46,6 +47,7 @@ export class Run {
     return {
       clusterId: 'test',
       kube: this.kube,
+      goverse: noGoverse,
       topology: neverAsked,
       admin: () => ({
         poolerStatus: neverAsked,
@@ -79,7 +81,7 @@ export class Run {
       poolPods,
       shard,
       decision,
-      { kube: this.kube, topology: refuse, admin: refuse, repository: refuse },
+      { kube: this.kube, topology: refuse, goverse: noGoverse, admin: refuse, repository: refuse },
       { clock: () => now, logger, signal, remainingMs: () => 30_000 },
     );
   }

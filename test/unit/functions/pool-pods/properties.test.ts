@@ -17,6 +17,7 @@ import { refuse } from './a-run.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { aShard } from '#test/builders/shard.ts';
 import { SnapshotBuilder, aSnapshotOf, now, onSharedClaim } from './a-snapshot.ts';
+import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const runs = 500;
 const indices = fc.integer({ min: 0, max: 6 });
@@ -346,7 +347,7 @@ test('the executor accepts every decision: guards, declared effects, and a wake 
         poolPods,
         built,
         decision,
-        { kube, topology: refuse, admin: refuse, repository: refuse },
+        { kube, topology: refuse, goverse: noGoverse, admin: refuse, repository: refuse },
         {
           clock: () => now,
           logger,

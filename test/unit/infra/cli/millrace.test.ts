@@ -183,6 +183,7 @@ describe('millrace manifests', { timeout: 30_000 }, () => {
     expect(documents.flatMap((document) => document.errors)).toEqual([]);
     expect(documents.map((document) => document.getIn(['metadata', 'name']))).toEqual([
       'databases.millrace.dev',
+      'goverseclusters.millrace.dev',
       'shards.millrace.dev',
     ]);
   });

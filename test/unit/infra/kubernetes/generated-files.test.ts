@@ -38,7 +38,11 @@ describe('the files in the tree', () => {
   test('hold the definitions under the names that the API server expects', () => {
     const names = generateDefinitions().map(({ content }) => parse(content).metadata.name);
 
-    expect(names).toEqual(['databases.millrace.dev', 'shards.millrace.dev']);
+    expect(names).toEqual([
+      'databases.millrace.dev',
+      'goverseclusters.millrace.dev',
+      'shards.millrace.dev',
+    ]);
   });
 });
 

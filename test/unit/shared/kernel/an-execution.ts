@@ -1,5 +1,6 @@
 import type { SendResult, StartResult } from '#shared/admin/admin.ts';
 import type { Shard } from '#shared/api/shard.ts';
+import type { ShardsWritten } from '#shared/goverse/goverse.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import type { Invocation, Writers } from '#shared/kernel/execute.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
@@ -33,6 +34,7 @@ export const step: StepDeclaration = {
     { effect: 'createObject', kind: 'Pod' },
     { effect: 'createObject', kind: 'PersistentVolumeClaim' },
     { effect: 'topologyTxn' },
+    { effect: 'writeShards' },
     { effect: 'putRepositoryObject' },
   ],
 };
@@ -96,6 +98,8 @@ export interface WriterAnswers {
   readonly retire?: WriteResult;
   readonly remove?: WriteResult;
   readonly put?: WriteResult;
+  /** To each batch of shards, in their order; written where there is none. */
+  readonly shards?: readonly ShardsWritten[];
   readonly switchPrimary?: SendResult;
   readonly startBackup?: StartResult;
   /** What stands under the name that is to be created. */
@@ -107,6 +111,7 @@ export interface WriterAnswers {
 /** A port that writes nowhere and tells what it was asked, each argument as it was at that moment, the signal aside. */
 export function aWriter(answers: WriterAnswers = {}) {
   const calls: unknown[][] = [];
+  const left = [...(answers.shards ?? [])];
   const record =
     (name: string, answer: WriteResult = written) =>
     async (...given: unknown[]) => {
@@ -136,6 +141,15 @@ export function aWriter(answers: WriterAnswers = {}) {
         retire: record('retire', answers.retire),
         remove: record('remove', answers.remove),
         rewriteDatabase: record('rewriteDatabase'),
+      };
+    },
+    goverse: async (cluster) => {
+      calls.push(['goverse', cluster]);
+      return {
+        writeShards: async (batch) => {
+          calls.push(['writeShards', batch.map(({ shard }) => shard)]);
+          return left.shift() ?? { kind: 'written', modRevision: '9' };
+        },
       };
     },
     repository: async (database) => {

@@ -104,13 +104,21 @@ function aPipeline(situation: Situation = {}) {
   };
   const outside: Outside = {
     kube,
-    ports: { clusterId: 'prod', kube, topology: unasked, admin: unasked, repository: unasked },
+    ports: {
+      clusterId: 'prod',
+      kube,
+      topology: unasked,
+      goverse: unasked,
+      admin: unasked,
+      repository: unasked,
+    },
     writers: {
       kube: Object.assign(new KubeModel(), {
         swapAnnotation: async () =>
           situation.write?.() ?? { kind: 'lostRace', why: 'not expected' },
       }),
       topology: unasked,
+      goverse: unasked,
       admin: unasked,
       repository: unasked,
     },

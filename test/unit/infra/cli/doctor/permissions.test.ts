@@ -40,5 +40,6 @@ test('the sweep needs to list the targets, and nothing else', () => {
   expect(sweepAccess).toEqual([
     { kind: 'Shard', verb: 'list' },
     { kind: 'Database', verb: 'list' },
+    { kind: 'GoverseCluster', verb: 'list' },
   ]);
 });
