@@ -1,4 +1,5 @@
 import { drains } from './drains.ts';
+import { goverse } from './goverse.ts';
 import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
 import { measureRelay } from './relay.ts';
@@ -18,4 +19,12 @@ const relay: Part = {
 };
 
 /** Everything that is measured, in the order in which it runs: what needs a quiet machine least comes first. */
-export const parts: readonly Part[] = [handlerStart, relay, stepLatency, drains, sweep, wakes];
+export const parts: readonly Part[] = [
+  handlerStart,
+  relay,
+  stepLatency,
+  drains,
+  sweep,
+  wakes,
+  goverse,
+];
