@@ -125,11 +125,18 @@ export const goverse: Part = {
     const etcd = stack.use(await startEtcd({ dataDir: folder }));
     const chosen = scenarios.filter(({ isLong }) => options.isLong || !isLong);
     const limit = pLimit(concurrency);
-    const figures = await Promise.all(
+    // Where one breaks the others end first: none may outlive its etcd.
+    const endings = await Promise.allSettled(
       chosen.map((scenario, place) =>
         limit(() => measureScenario(scenario, etcd.endpoint, `/goverse-${place}`, options)),
       ),
     );
+    const figures = endings.map((ending) => {
+      if (ending.status === 'rejected') {
+        throw ending.reason;
+      }
+      return ending.value;
+    });
     return [...figures.flat(), ...(await measureKeys(etcd.endpoint, options))];
   },
 };
