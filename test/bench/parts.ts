@@ -1,5 +1,6 @@
 import { backups } from './backups.ts';
 import { drains } from './drains.ts';
+import { goverse } from './goverse.ts';
 import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
 import { measureRelay } from './relay.ts';
@@ -27,4 +28,5 @@ export const parts: readonly Part[] = [
   sweep,
   wakes,
   backups,
+  goverse,
 ];

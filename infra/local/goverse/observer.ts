@@ -1,4 +1,4 @@
-import type { Etcd3 } from 'etcd3';
+import type { Etcd3, Watcher } from 'etcd3';
 import {
   type GoverseKeys,
   defaultPrefix,
@@ -50,6 +50,7 @@ export class GoverseObserver implements AsyncDisposable {
   readonly #alive = new Set<string>();
   readonly #waiting = new Set<() => void>();
   readonly #writers = new Map<number, string>();
+  #watcher: Watcher | undefined;
   #unowned: Outages;
   #unroutable: Outages;
   #history: ShardChange[] = [];
@@ -76,7 +77,7 @@ export class GoverseObserver implements AsyncDisposable {
     const { revision, entries } = await readAll(this.#client, this.#keys);
     this.#view.load(entries, Date.now());
     this.#lookAtAll(Date.now());
-    await watchAll(this.#client, this.#keys, revision, {
+    this.#watcher = await watchAll(this.#client, this.#keys, revision, {
       onChanges: (changes) => this.#take(changes, Date.now()),
       onReconnected: () => undefined,
       onLost: () => {
@@ -217,6 +218,8 @@ export class GoverseObserver implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // A client that is only closed goes on trying to watch.
+    await this.#watcher?.cancel();
     this.#client.close();
   }
 
