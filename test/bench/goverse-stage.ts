@@ -1,8 +1,12 @@
 import { GoverseObserver } from '#infra/local/goverse/observer.ts';
 import { type GoverseMemberProcess, startGoverseNode } from '#infra/local/goverse/start.ts';
 import { connectGoverse } from '#shared/goverse/connect.ts';
-import { type GoverseShard, type GoverseStore, maxBatch } from '#shared/goverse/goverse.ts';
-import type { PlacedShard } from './goverse-handover.ts';
+import {
+  type GoverseStore,
+  type GoverseView,
+  type ShardWrite,
+  maxBatch,
+} from '#shared/goverse/goverse.ts';
 
 /** Three ticks without a change: a leader that had anything left to do would have done it. */
 const quietMs = 15_000;
@@ -21,7 +25,7 @@ export interface GoverseStage extends AsyncDisposable {
   start(): Promise<GoverseMemberProcess>;
   settled(): ReturnType<GoverseObserver['settled']>;
   /** Writes what the change makes of the shards as they are, until none of it meets a write of others. */
-  apply(change: (shards: readonly GoverseShard[]) => readonly PlacedShard[]): Promise<number>;
+  apply(change: (view: GoverseView) => readonly ShardWrite[]): Promise<number>;
 }
 
 /**
@@ -79,7 +83,7 @@ export async function openGoverseStage(
 
 async function apply(
   store: GoverseStore,
-  change: (shards: readonly GoverseShard[]) => readonly PlacedShard[],
+  change: (view: GoverseView) => readonly ShardWrite[],
 ): Promise<number> {
   let transactions = 0;
   for (let attempt = 0; attempt < attempts; attempt += 1) {
@@ -87,13 +91,7 @@ async function apply(
     if (view.kind !== 'present') {
       throw new Error(view.kind === 'unknown' ? view.why : 'there are no keys');
     }
-    const revisions = new Map(
-      view.value.shards.map(({ shard, modRevision }) => [shard, modRevision]),
-    );
-    const writes = change(view.value.shards).map((placed) => ({
-      ...placed,
-      modRevision: revisions.get(placed.shard) ?? '0',
-    }));
+    const writes = change(view.value);
     let isWhole = true;
     for (let first = 0; first < writes.length; first += maxBatch) {
       const batch = writes.slice(first, first + maxBatch);

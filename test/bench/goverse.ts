@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pLimit from 'p-limit';
+import { handOver } from '#functions/shard-release/plan.ts';
 import { startEtcd } from '#infra/local/control-plane/etcd.ts';
-import type { Observation } from '#infra/local/goverse/observer.ts';
+import type { GoverseView, ShardWrite } from '#shared/goverse/goverse.ts';
 import { defaultShardCount, keysOf, shardKey } from '#shared/goverse/keys.ts';
-import { formatShard } from '#shared/goverse/shard-value.ts';
+import { formatShard, withoutPin } from '#shared/goverse/shard-value.ts';
 import { type Figure, figure } from './figure.ts';
-import { handover, levelled, pinned, unpins } from './goverse-handover.ts';
+import { type Seen, outageFigures } from './goverse-figures.ts';
 import { type GoverseStage, openGoverseStage } from './goverse-stage.ts';
 import { type Part, type PartOptions, scaled } from './part.ts';
 
@@ -20,13 +21,6 @@ const claimTimeoutMs = 60_000;
 const concurrency = 2;
 
 const id = 'bench';
-
-/** Seconds that a real cluster took, the middle of what was seen: all owned, then mean and max of both outages. */
-interface Seen {
-  readonly allOwned: number;
-  readonly unowned: readonly [number, number];
-  readonly unroutable: readonly [number, number];
-}
 
 interface Scenario {
   readonly name: string;
@@ -154,19 +148,7 @@ async function measureScenario(
   await act(stage);
   const observation = await stage.settled();
   options.log(`${name}: all owned after ${observation.allOwnedMs / 1000} s`);
-  return figuresOf(name, observation, seen);
-}
-
-function figuresOf(name: string, { allOwnedMs, unowned, unroutable }: Observation, seen: Seen) {
-  const seconds = (what: string, ms: number, peer: number) =>
-    figure(`goverse: ${name}: ${what}`, ms / 1000, 's', { peer });
-  return [
-    seconds('all owned', allOwnedMs, seen.allOwned),
-    seconds('unowned, mean', unowned.meanMs, seen.unowned[0]),
-    seconds('unowned, max', unowned.maxMs, seen.unowned[1]),
-    seconds('unroutable, mean', unroutable.meanMs, seen.unroutable[0]),
-    seconds('unroutable, max', unroutable.maxMs, seen.unroutable[1]),
-  ];
+  return outageFigures(`goverse: ${name}`, observation, seen);
 }
 
 function firstOf({ addresses }: GoverseStage): string {
@@ -193,23 +175,21 @@ async function joinOne(stage: GoverseStage): Promise<void> {
 /** Moves a node's targets and nothing else, waits for what does not come, and lets the node go. */
 async function retarget(stage: GoverseStage, arePinned: boolean): Promise<void> {
   const leaving = firstOf(stage);
-  const survivors = stage.addresses.filter((address) => address !== leaving);
-  await stage.apply((shards) => {
-    const moved = levelled(shards, survivors, ({ target }) => target === leaving);
-    return arePinned ? moved.flatMap((shard) => pinned(shard, id)) : moved;
+  await stage.apply((view) => {
+    const moved = handOverOf(view, leaving).filter(({ shard, target }) =>
+      view.shards.some((before) => before.shard === shard && before.target !== target),
+    );
+    return arePinned ? moved : moved.map((write) => ({ ...write, ...withoutPin(write, id) }));
   });
   await stage.observer.whether((seen) => !seen.loads().has(leaving), patienceMs);
   await stop(stage, leaving);
-  await stage.apply((shards) => unpins(shards, id));
+  await unpin(stage);
 }
 
 /** Hands a node's shards over under pins, and waits for the claims. @returns who holds the pins */
-async function handOver(stage: GoverseStage, leaving: string): Promise<string> {
+async function handOverAll(stage: GoverseStage, leaving: string): Promise<string> {
   const { observer, addresses } = stage;
-  await stage.apply((shards) => {
-    const { pins, retargets } = handover(shards, addresses, leaving, id);
-    return [...pins, ...retargets];
-  });
+  await stage.apply((view) => handOverOf(view, leaving));
   await observer.until(
     (seen) => !seen.loads().has(leaving) && !seen.loads().has(''),
     claimTimeoutMs,
@@ -217,18 +197,33 @@ async function handOver(stage: GoverseStage, leaving: string): Promise<string> {
   return addresses.find((address) => address !== leaving) ?? '';
 }
 
+/** What a whole hand-over would write. */
+function handOverOf(view: GoverseView, leaving: string): readonly ShardWrite[] {
+  const move = handOver(view, new Set([leaving]), id);
+  return move.kind === 'write' ? move.writes : [];
+}
+
+function unpin(stage: GoverseStage): Promise<number> {
+  return stage.apply(({ shards }) =>
+    shards.flatMap((shard) => {
+      const left = withoutPin(shard, id);
+      return left === shard ? [] : { ...shard, ...left };
+    }),
+  );
+}
+
 async function giveUp(stage: GoverseStage): Promise<void> {
-  await handOver(stage, firstOf(stage));
+  await handOverAll(stage, firstOf(stage));
   stage.observer.begin();
-  await stage.apply((shards) => unpins(shards, id));
+  await unpin(stage);
 }
 
 async function killHolder(stage: GoverseStage): Promise<void> {
-  const holder = await handOver(stage, firstOf(stage));
+  const holder = await handOverAll(stage, firstOf(stage));
   stage.observer.begin();
   await kill(stage, holder);
   await delay(patienceMs);
-  await stage.apply((shards) => unpins(shards, id));
+  await unpin(stage);
 }
 
 /** What it costs to look at all keys, and to write what a clean hand-over writes. */
@@ -245,9 +240,8 @@ async function measureKeys(endpoint: string, options: PartOptions): Promise<Figu
     (sum, shard) => sum + shardKey(keys, shard.shard).length + formatShard(shard).length,
     0,
   );
-  const { pins, retargets } = handover(shards, stage.addresses, firstOf(stage), id);
   const writesBegan = performance.now();
-  const transactions = await stage.apply(() => [...pins, ...retargets]);
+  const transactions = await stage.apply((current) => handOverOf(current, firstOf(stage)));
   const writesMs = performance.now() - writesBegan;
   return [
     figure('goverse: a view of all keys', viewMs, 'ms'),

@@ -42,6 +42,18 @@ export async function patch(
   await send(connection, 'PATCH', path, body, 'application/merge-patch+json');
 }
 
+/** @param grace seconds until the object is gone; as the object says where it is left out */
+export async function remove(
+  connection: KubeConnection,
+  kind: ResourceKind,
+  name: string,
+  { grace }: { readonly grace?: number } = {},
+): Promise<void> {
+  const path = `${collectionPath(kind, namespace)}/${name}`;
+  const options: JsonObject = grace === undefined ? {} : { gracePeriodSeconds: grace };
+  await send(connection, 'DELETE', path, options);
+}
+
 /** As a kubelet writes it: what is not named stays. */
 export async function patchPodStatus(
   connection: KubeConnection,
@@ -54,7 +66,7 @@ export async function patchPodStatus(
 
 async function send(
   connection: KubeConnection,
-  method: 'POST' | 'PATCH',
+  method: 'POST' | 'PATCH' | 'DELETE',
   path: string,
   body: JsonObject,
   contentType = 'application/json',

@@ -1,6 +1,7 @@
 import { backups } from './backups.ts';
 import { drains } from './drains.ts';
 import { goverse } from './goverse.ts';
+import { handover } from './handover.ts';
 import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
 import { measureRelay } from './relay.ts';
@@ -29,4 +30,5 @@ export const parts: readonly Part[] = [
   wakes,
   backups,
   goverse,
+  handover,
 ];

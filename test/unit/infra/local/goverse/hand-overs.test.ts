@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { handover, pinned, unpins } from '#test/bench/goverse-handover.ts';
-import { type SimulatedGoverse, aSettledCluster } from './simulated-goverse.ts';
+import { handOver as movesOf } from '#functions/shard-release/plan.ts';
+import { withoutPin } from '#shared/goverse/shard-value.ts';
+import { type PlacedShard, type SimulatedGoverse, aSettledCluster } from './simulated-goverse.ts';
 
 const id = 'drain-1';
 
@@ -14,9 +15,30 @@ function followerOf(cluster: SimulatedGoverse): string {
   return cluster.nodes.find((node) => node !== cluster.leader) ?? expect.unreachable();
 }
 
+/** A hand-over with the fewest pins that hold: those of the holder. */
+function planOf(cluster: SimulatedGoverse, leaving: string) {
+  const move = movesOf(cluster.view(), new Set([leaving]), id);
+  const writes = move.kind === 'write' ? move.writes : expect.unreachable(move.kind);
+  const holder = writes[0]?.target ?? expect.unreachable();
+  const before = cluster.shards();
+  const isRetarget = ({ shard, target }: PlacedShard) => before[shard]?.target !== target;
+  return {
+    holder,
+    pins: writes.filter((write) => !isRetarget(write)),
+    pinnedRetargets: writes.filter(isRetarget),
+    retargets: writes
+      .filter(isRetarget)
+      .map((write) => (write.target === holder ? write : { ...write, ...withoutPin(write, id) })),
+  };
+}
+
+function unpin(cluster: SimulatedGoverse, shards = cluster.shards()): void {
+  cluster.place(shards.map((shard) => ({ ...shard, ...withoutPin(shard, id) })));
+}
+
 /** Hands all shards of the node over under pins, and lets them be claimed. */
 async function handOver(cluster: SimulatedGoverse, leaving: string): Promise<string> {
-  const plan = handover(cluster.shards(), cluster.nodes, leaving, id);
+  const plan = planOf(cluster, leaving);
   cluster.place(plan.pins);
   cluster.place(plan.retargets);
   await cluster.run(12_000);
@@ -99,7 +121,7 @@ describe('what a real cluster was seen to do happens here within the same times'
 
     await handOver(cluster, leaving);
     cluster.stop(leaving);
-    cluster.place(unpins(cluster.shards(), id));
+    unpin(cluster);
     await cluster.run(60_000);
 
     const { allOwnedMs, unowned, unroutable } = cluster.measured();
@@ -113,7 +135,7 @@ describe('what a real cluster was seen to do happens here within the same times'
     await handOver(cluster, followerOf(cluster));
     cluster.begin();
 
-    cluster.place(unpins(cluster.shards(), id));
+    unpin(cluster);
     await cluster.run(400_000);
 
     const { allOwnedMs, unroutable } = cluster.measured();
@@ -137,7 +159,7 @@ describe('what a real cluster was seen to do happens here within the same times'
     const holder = await handOver(cluster, leaving);
     const ours = cluster.shards().filter(({ target }) => target === holder);
 
-    cluster.place(unpins(ours.slice(0, 100), id));
+    unpin(cluster, ours.slice(0, 100));
     await cluster.run(120_000);
 
     expect(cluster.load(leaving)).toBe(200);
@@ -146,9 +168,8 @@ describe('what a real cluster was seen to do happens here within the same times'
   test('pins on the moved shards alone hold nothing', async () => {
     const cluster = await aSettledCluster();
     const leaving = followerOf(cluster);
-    const { retargets } = handover(cluster.shards(), cluster.nodes, leaving, id);
 
-    cluster.place(retargets.flatMap((shard) => pinned(shard, id)));
+    cluster.place(planOf(cluster, leaving).pinnedRetargets);
     await cluster.run(60_000);
 
     expect(cluster.load(leaving)).toBeGreaterThan(600);
@@ -162,7 +183,7 @@ describe('what a real cluster was seen to do happens here within the same times'
     cluster.kill(holder, 13_000);
     await cluster.run(60_000);
     const orphans = cluster.shards().filter(({ target }) => target === holder);
-    cluster.place(unpins(cluster.shards(), id));
+    unpin(cluster);
     await cluster.run(400_000);
 
     expect(orphans).toHaveLength(4_096);
@@ -177,7 +198,7 @@ describe('what a real cluster was seen to do happens here within the same times'
 
     cluster.kill(holder, 13_000);
     await cluster.run(20_000);
-    cluster.place(unpins(cluster.shards(), id));
+    unpin(cluster);
     await cluster.run(600_000);
 
     expect(cluster.leader).toBe('b');
@@ -186,7 +207,7 @@ describe('what a real cluster was seen to do happens here within the same times'
 
   test('a gate that registers stalls every hand-over', async () => {
     const cluster = await aSettledCluster();
-    const { retargets } = handover(cluster.shards(), cluster.nodes, followerOf(cluster), id);
+    const { retargets } = planOf(cluster, followerOf(cluster));
 
     cluster.registerGate('gate');
     cluster.place(retargets);

@@ -8,7 +8,6 @@ import type { GoverseView, ShardWrite, ShardsWritten } from '#shared/goverse/gov
 import { keysOf, shardKey } from '#shared/goverse/keys.ts';
 import { type ShardValue, formatShard, parseShard } from '#shared/goverse/shard-value.ts';
 import { viewOf } from '#shared/goverse/view.ts';
-import type { PlacedShard } from '#test/bench/goverse-handover.ts';
 
 const keys = keysOf('/goverse');
 const tickMs = 5_000;
@@ -18,6 +17,11 @@ const latencyMs = 3;
 
 interface SimulatedNode extends GoverseNodeState {
   dueMs: number;
+}
+
+/** A shard as it is, or as it shall be. */
+export interface PlacedShard extends ShardValue {
+  readonly shard: number;
 }
 
 /** Several nodes with GoVerse's rules over one store, on a clock that only ticks move: minutes pass in no time. */
