@@ -32,6 +32,15 @@ export async function create<K extends ResourceKind>(
   return (await send(connection, 'POST', collectionPath(kind, namespace), object)) as KubeObject<K>;
 }
 
+export async function read<K extends ResourceKind>(
+  connection: KubeConnection,
+  kind: K,
+  name: string,
+): Promise<KubeObject<K>> {
+  const path = `${collectionPath(kind, namespace)}/${name}`;
+  return (await send(connection, 'GET', path)) as KubeObject<K>;
+}
+
 export async function patch(
   connection: KubeConnection,
   kind: ResourceKind,
@@ -66,12 +75,16 @@ export async function patchPodStatus(
 
 async function send(
   connection: KubeConnection,
-  method: 'POST' | 'PATCH' | 'DELETE',
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
   path: string,
-  body: JsonObject,
+  body?: JsonObject,
   contentType = 'application/json',
 ): Promise<unknown> {
-  const answer = await connection.request({ method, path, contentType, body });
+  const answer = await connection.request({
+    method,
+    path,
+    ...(body === undefined ? {} : { contentType, body }),
+  });
   if (answer.status >= 300) {
     throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
   }

@@ -11,15 +11,18 @@ import { findMissingPython } from '#infra/local/cloud/install.ts';
 import { type Cloud, cloudRegion, startCloud } from '#infra/local/cloud/start.ts';
 import { type AuditedRequest, readAuditLog } from '#infra/local/control-plane/audit-log.ts';
 import { type ControlPlane, startControlPlane } from '#infra/local/control-plane/control-plane.ts';
-import { startEtcd } from '#infra/local/control-plane/etcd.ts';
+import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
 import { makeGuardedFolder } from '#infra/local/control-plane/guard.ts';
 import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import { readLastLines } from '#infra/local/control-plane/log-tail.ts';
 import { printProgress } from '#infra/local/control-plane/progress.ts';
 import { startDataPlane } from '#infra/local/data-plane/start.ts';
+import { GoverseObserver } from '#infra/local/goverse/observer.ts';
+import { startGoverseNode } from '#infra/local/goverse/start.ts';
 import { type World, followWorld } from '#infra/local/show/world.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
-import { shardLabel } from '#shared/api/labels.ts';
+import { releaseMirror } from '#shared/api/annotations.ts';
+import { goverseLabel, shardLabel } from '#shared/api/labels.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
@@ -27,6 +30,9 @@ import { connectKube } from '#shared/kube/http-connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { isReady } from '#shared/kube/readiness.ts';
+import { connectTopology } from '#shared/topology/connect.ts';
+import { isRecordOfPod } from '#shared/topology/identity.ts';
+import type { PoolerRecord } from '#shared/topology/topology.ts';
 import { missingControlPlane } from '#test/cluster/local-control-plane.ts';
 import {
   type AccessKey,
@@ -43,6 +49,10 @@ const patienceSeconds = 90;
 
 /** How much faster than measured the data plane runs. Millrace's own waits are not shortened. */
 const speed = 8;
+
+const shardCount = 256;
+/** Three ticks: a leader that had anything left to do would have done it. */
+const quietMs = 15_000 / speed;
 
 /** Each signs in to the API server as a user of its own, so that the audit log tells them apart. */
 const functionsUser = 'functions';
@@ -64,6 +74,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
   let connection: KubeConnection;
   let world: World;
   let relay: Child<{ url: string }>;
+  let topology: Etcd;
 
   beforeAll(async () => {
     const printer = printProgress(process.stderr);
@@ -136,7 +147,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
 
   /** A data plane, and the Database that says where it is. */
   async function createDatabase(folder: string): Promise<void> {
-    const topology = running.use(await startEtcd({ dataDir: join(folder, 'topology') }));
+    topology = running.use(await startEtcd({ dataDir: join(folder, 'topology') }));
     const dataPlane = await startDataPlane({
       server: controlPlane.server,
       ca: controlPlane.ca,
@@ -167,6 +178,15 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     expect(status, JSON.stringify(body)).toBe(201);
   }
 
+  async function poolers(): Promise<readonly PoolerRecord[]> {
+    const access = { endpoints: [topology.endpoint], globalRoot: '/multigres/global' };
+    const reader = connectTopology(access, { namespace });
+    running.defer(() => reader.close());
+    const shard = { database: 'postgres', tableGroup: 'default', shard: '0-inf' };
+    const read = await reader.poolers(shard, ['zone-a']);
+    return read.kind === 'present' ? read.value.poolers : expect.unreachable(JSON.stringify(read));
+  }
+
   async function createShard(name: string, replicasPerCell: number): Promise<void> {
     const containers = [
       {
@@ -181,6 +201,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
       metadata: { name },
       spec: {
         databaseRef: { name: 'main' },
+        cleanup: { quietFor: '5s', deleteAfter: '6s' },
         pools: [
           {
             name: 'main',
@@ -299,6 +320,65 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     expect(drain.stateAtDeletion()).toBe('finished');
   });
 
+  test('etcd-cleanup removes the record of the member that left, and no other (G5)', async () => {
+    const lastRemoved = () => world.get('Shard', shardName)?.status?.cleanup?.lastRemoved;
+    await world.until('a record was deleted', patienceSeconds, () => lastRemoved() !== undefined);
+
+    const left = await poolers();
+
+    const isAMembers = (record: PoolerRecord) =>
+      world.all('Pod').some(({ metadata }) => isRecordOfPod(record, metadata.name));
+    expect(left).toHaveLength(2);
+    expect(left.filter((record) => !isAMembers(record))).toEqual([]);
+    expect(left.map(({ id }) => id.name)).not.toContain(lastRemoved()?.pooler);
+  });
+
+  test('shard-release hands the shards of a node over before its pod is let go', async () => {
+    const prefix = '/goverse';
+    const { endpoint } = topology;
+    const observer = running.use(await GoverseObserver.open({ endpoint, prefix, shardCount }));
+    const nodes = await Promise.all(
+      [0, 1, 2].map(async (number) => {
+        const address = `node-${number}.nodes.db.svc:48000`;
+        const options = { endpoint, prefix, address, shardCount, speed };
+        return running.use(await startGoverseNode(options));
+      }),
+    );
+    for (const number of nodes.keys()) {
+      await create(collectionPath('Pod', namespace), aGoversePod(`node-${number}`));
+    }
+    await create(collectionPath('GoverseCluster', namespace), {
+      apiVersion: 'millrace.dev/v1alpha1',
+      kind: 'GoverseCluster',
+      metadata: { name: 'objects' },
+      spec: {
+        topology: { endpoints: [endpoint], prefix },
+        shards: shardCount,
+        shutdown: { mode: 'clean', timeout: '60s' },
+      },
+    });
+    await observer.settled(quietMs, patienceSeconds * 1000);
+
+    const path = `${collectionPath('Pod', namespace)}/node-0`;
+    await connection.request({ method: 'DELETE', path });
+    await world.until('the node may go', patienceSeconds, () =>
+      world
+        .all('Pod')
+        .some(
+          ({ metadata }) =>
+            metadata.name === 'node-0' && metadata.annotations?.[releaseMirror] === 'released',
+        ),
+    );
+    const left = observer.loads().get('node-0.nodes.db.svc:48000');
+    await nodes[0]?.stop();
+    await connection.request({ method: 'DELETE', path, body: { gracePeriodSeconds: 0 } });
+    await observer.until((seen) => seen.marked().length === 0, patienceSeconds * 1000);
+
+    expect(left).toBeUndefined();
+    expect([...observer.loads().keys()].toSorted()).toEqual(observer.nodes);
+    expect(observer.nodes).toHaveLength(2);
+  });
+
   test.each(stepNames)('%s leaves what is no hint to its dead-letter queue', async (step) => {
     const body = `no hint for ${step}`;
 
@@ -342,7 +422,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const log = await readAuditLog(controlPlane.auditLogPath);
     const asked = log.filter(({ userAgent }) => userAgent === 'millrace/sweep');
     expect(new Set(asked.map(({ verb, resource }) => `${verb} ${resource}`))).toEqual(
-      new Set(['list shards', 'list databases']),
+      new Set(['list shards', 'list databases', 'list goverseclusters']),
     );
   });
 
@@ -358,6 +438,18 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     expect(contents.filter((content) => content.includes(tokenOf(functionsUser)))).toEqual([]);
   });
 });
+
+/** Nobody but Millrace and this test act on it: its kubelet would be this test. */
+function aGoversePod(name: string): JsonObject {
+  return {
+    metadata: { name, labels: { [goverseLabel]: 'objects' } },
+    spec: {
+      nodeName: 'somewhere',
+      terminationGracePeriodSeconds: 120,
+      containers: [{ name: 'goverse', image: 'goverse' }],
+    },
+  };
+}
 
 /** What a drain looks like from outside, change by change. Versions order what two watches tell. */
 function followDrain(world: World) {

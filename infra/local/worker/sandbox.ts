@@ -7,6 +7,9 @@ import { describeError } from '#shared/kernel/errors.ts';
 /** Memory of one sandbox. A function that needs more loses its thread, not the worker. */
 const memoryMb = 512;
 
+/** Of it, what new objects get: a worker has many sandboxes, and V8 would let each take as much as a process of its own. */
+const youngMb = 16;
+
 export interface SandboxOptions {
   /** `millrace-<stage>-<folder under functions/>` */
   readonly functionName: string;
@@ -127,7 +130,10 @@ function startThread(options: SandboxOptions, onExit: (thread: Worker) => void):
     },
     // Nothing of this process's own flags: a preload meant for it must not run in every sandbox.
     execArgv: [],
-    resourceLimits: { maxOldGenerationSizeMb: memoryMb },
+    resourceLimits: {
+      maxOldGenerationSizeMb: memoryMb - youngMb,
+      maxYoungGenerationSizeMb: youngMb,
+    },
     stdout: true,
     stderr: true,
   });
