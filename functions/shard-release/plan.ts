@@ -17,6 +17,13 @@ export type Move =
 
 export type MoveKind = 'handover' | 'loosen' | 'orphans' | 'hold' | 'level' | 'unpin';
 
+/** Which shards are meant for which of the nodes. */
+interface Placement {
+  /** Addresses, in GoVerse's order. */
+  readonly nodes: readonly string[];
+  readonly shards: readonly GoverseShard[];
+}
+
 /** GoVerse's leader levels what is more uneven than this part of an even share, and by two shards at least. */
 const toleratedImbalance = 0.2;
 
@@ -30,21 +37,28 @@ const toleratedImbalance = 0.2;
  * The rest are pinned too until they are claimed: the leader takes the target from a shard that it finds between two owners at
  * two looks a minute apart, which two hand-overs in a row are enough for.
  *
+ * A node that joins meanwhile gets its part of what the leaving ones still have.
+ *
  * @param leaving at least one other node is registered
  * @param id in each pin of ours, so that it is known as ours without any record
  */
 export function handOver(view: GoverseView, leaving: ReadonlySet<string>, id: string): Move {
   const others = namesOf(view).filter((node) => !leaving.has(node));
   const leave = (shard: GoverseShard) => leaving.has(shard.target) && pinOf(shard) !== 'foreign';
-  const retargets = spread(view.shards, others, leave).map((shard) => pinned(shard, id));
-  const holder = fullest(
-    countTargets(others, [...view.shards.filter((shard) => !leave(shard)), ...retargets]),
-  );
-  const toHolder = retargets.filter(({ target }) => target === holder);
+  const retargets = spread(view.shards, others, leave);
+  const isRetargeted = new Set(retargets.map(({ shard }) => shard));
+  // Retargeted before, and its owner has it still: another target costs nobody anything.
+  const isOnItsWay = (shard: GoverseShard) =>
+    leaving.has(shard.current) && marksOf(shard).includes(id) && !isRetargeted.has(shard.shard);
+  const planned = { nodes: others, shards: replaced(view.shards, retargets) };
+  const holder = fullest(countTargets(others, planned.shards));
   const writes = [
     ...pinsOf(view, holder, id),
-    ...toHolder,
-    ...retargets.filter(({ target }) => target !== holder),
+    ...[
+      ...retargets.filter(({ target }) => target === holder),
+      ...retargets.filter(({ target }) => target !== holder),
+      ...(isUnevenAmong(planned) ? levelling(planned, holder, isOnItsWay) : []),
+    ].map((shard) => pinned(shard, id)),
   ];
   if (writes.length > 0) {
     return { kind: 'write', what: 'handover', writes };
@@ -54,6 +68,14 @@ export function handOver(view: GoverseView, leaving: ReadonlySet<string>, id: st
     ({ target, current }) => isOther.has(target) && current !== target,
   ).length;
   return count > 0 ? { kind: 'claims', count } : { kind: 'done' };
+}
+
+function replaced(
+  shards: readonly GoverseShard[],
+  by: readonly GoverseShard[],
+): readonly GoverseShard[] {
+  const news = new Map(by.map((shard) => [shard.shard, shard]));
+  return shards.map((shard) => news.get(shard.shard) ?? shard);
 }
 
 /** Pins that hold nothing, since their shard is claimed and not the holder's: off with them, whatever becomes of us. */
@@ -90,13 +112,15 @@ export function settle(
     const writes = spread(view.shards, nodes, (shard) => orphaned.has(shard));
     return { kind: 'write', what: 'orphans', writes };
   }
-  if (isUneven(view)) {
+  const placed = { nodes, shards: view.shards };
+  if (isUnevenAmong(placed)) {
     const holder = fullest(countTargets(nodes, view.shards));
     const pins = pinsOf(view, holder, id);
     if (pins.length > 0) {
       return { kind: 'write', what: 'hold', writes: pins };
     }
-    const writes = levelling(view, holder).map((shard) => pinned(shard, id));
+    const isMovable = (shard: GoverseShard) => pinOf(shard) !== 'foreign';
+    const writes = levelling(placed, holder, isMovable).map((shard) => pinned(shard, id));
     if (writes.length > 0) {
       return isStill ? { kind: 'write', what: 'level', writes } : { kind: 'window' };
     }
@@ -124,9 +148,13 @@ export function orphans(view: GoverseView, id: string): readonly GoverseShard[] 
 
 /** Whether GoVerse's leader would move shards now, if it found any that are not pinned. */
 export function isUneven(view: GoverseView): boolean {
-  const counts = [...countTargets(namesOf(view), view.shards).values()];
+  return isUnevenAmong({ nodes: namesOf(view), shards: view.shards });
+}
+
+function isUnevenAmong({ nodes, shards }: Placement): boolean {
+  const counts = [...countTargets(nodes, shards).values()];
   const difference = Math.max(...counts) - Math.min(...counts);
-  return difference >= 2 && difference > toleratedImbalance * (view.shards.length / counts.length);
+  return difference >= 2 && difference > toleratedImbalance * (shards.length / counts.length);
 }
 
 /**
@@ -206,10 +234,14 @@ function spread(
  * Moves from the nodes that have too much to those that have too little. The holder's come last: until then it has the
  * most, and the leader finds nothing to take from it. A shard goes back where it still is, where that helps.
  */
-function levelling(view: GoverseView, holder: string): readonly ShardWrite[] {
-  const nodes = namesOf(view);
-  const counts = countTargets(nodes, view.shards);
-  const pools = new Map(nodes.map((node) => [node, poolOf(view, node)]));
+function levelling(
+  { nodes, shards }: Placement,
+  holder: string,
+  isMovable: (shard: GoverseShard) => boolean,
+): readonly ShardWrite[] {
+  const counts = countTargets(nodes, shards);
+  const movable = shards.filter(isMovable);
+  const pools = new Map(nodes.map((node) => [node, poolOf(movable, node)]));
   const moves: { readonly from: string; readonly write: ShardWrite }[] = [];
   for (;;) {
     const from = fullest(new Map([...counts].filter(([node]) => (pools.get(node)?.size ?? 0) > 0)));
@@ -230,14 +262,12 @@ function levelling(view: GoverseView, holder: string): readonly ShardWrite[] {
 }
 
 /** What may be taken from a node, by who has it now. */
-function poolOf(view: GoverseView, node: string): Map<string, GoverseShard[]> {
+function poolOf(movable: readonly GoverseShard[], node: string): Map<string, GoverseShard[]> {
   const pool = new Map<string, GoverseShard[]>();
-  for (const shard of view.shards) {
-    if (shard.target === node && pinOf(shard) !== 'foreign') {
-      const shards = pool.get(shard.current) ?? [];
-      shards.push(shard);
-      pool.set(shard.current, shards);
-    }
+  for (const shard of movable.filter(({ target }) => target === node)) {
+    const shards = pool.get(shard.current) ?? [];
+    shards.push(shard);
+    pool.set(shard.current, shards);
   }
   return pool;
 }

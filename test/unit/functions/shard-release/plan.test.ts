@@ -152,6 +152,40 @@ describe('whatever the shards look like', () => {
   });
 });
 
+describe('a node that joins meanwhile', () => {
+  const begun = aView(['a', 'b', 'c'], shardsOf(['a', 'b', 'c'], shardCount));
+  const retargeted = written(begun, writesOf(handOver(begun, new Set(['c']), mark)));
+  const joined = { ...retargeted, nodes: aView(['a', 'b', 'c', 'd'], []).nodes };
+
+  test('gets its part of what the leaving one still has, and the leader finds nothing on the way', () => {
+    const writes = writesOf(handOver(joined, new Set(['c']), mark));
+
+    for (let done = 0; done <= writes.length; done += 1) {
+      expect(leadersMoves(written(joined, writes, done)), `after ${done}`).toEqual([]);
+    }
+    expect(loads(written(joined, writes))).toEqual([16, 16, 0, 16]);
+    expect(writes.every(({ current }) => current === 'c')).toBe(true);
+    expect(new Set(writes.map(({ shard }) => shard)).size).toBe(writes.length);
+  });
+
+  test('gets nothing that has been let go: that is levelled afterwards', () => {
+    const shards = joined.shards.map((shard) =>
+      shard.current === 'c' ? { ...shard, current: '' } : shard,
+    );
+
+    expect(handOver({ ...joined, shards }, new Set(['c']), mark)).toEqual({
+      kind: 'claims',
+      count: 16,
+    });
+  });
+
+  test('does not make it begin anew once it has its part', () => {
+    const after = written(joined, writesOf(handOver(joined, new Set(['c']), mark)));
+
+    expect(handOver(after, new Set(['c']), mark)).toEqual({ kind: 'claims', count: 16 });
+  });
+});
+
 describe('levelling', () => {
   test('takes from the holder last, so that the leader finds nothing on the way', () => {
     const nodes = ['a', 'b', 'c'];
