@@ -47,7 +47,7 @@ export async function observe(
 
 const notAsked = unknown('it was not asked');
 
-function clusterView(
+export function clusterView(
   { metadata, spec, status }: KubeObject<'GoverseCluster'>,
   clusterId: string,
 ): ClusterView {
@@ -70,11 +70,11 @@ function clusterView(
 }
 
 /** A pod that has ended keeps its address, which may be another one's by now. */
-function isRunning({ status }: KubeObject<'Pod'>): boolean {
+export function isRunning({ status }: KubeObject<'Pod'>): boolean {
   return status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 }
 
-function podView({ metadata, spec, status }: KubeObject<'Pod'>): PodView {
+export function podView({ metadata, spec, status }: KubeObject<'Pod'>): PodView {
   const { annotations = {} } = metadata;
   const mode = annotations[shutdownMode];
   return {

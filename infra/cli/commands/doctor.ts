@@ -12,6 +12,7 @@ import { checkApiServer } from '../doctor/api-server.ts';
 import type { Check } from '../doctor/check.ts';
 import { checkDatabases } from '../doctor/databases.ts';
 import { checkDefinitions } from '../doctor/definitions.ts';
+import { checkGoverseClusters } from '../doctor/goverse.ts';
 import {
   accessOf,
   checkPermissions,
@@ -54,12 +55,13 @@ async function examine(cluster: Cluster, namespaces: readonly string[]): Promise
     // Everything else would fail for the same reason.
     return apiServer;
   }
-  const [definitions, permissions, databases] = await Promise.all([
+  const [definitions, permissions, databases, goverse] = await Promise.all([
     checkDefinitions(cluster.kube),
     checkEveryPermission(cluster, namespaces),
     checkDatabases(cluster, namespaces),
+    checkGoverseClusters(cluster, namespaces),
   ]);
-  return [...apiServer, ...definitions, ...permissions, ...databases];
+  return [...apiServer, ...definitions, ...permissions, ...databases, ...goverse];
 }
 
 function checkEveryPermission(

@@ -1,11 +1,11 @@
 import pLimit from 'p-limit';
 import { describeError } from '#shared/kernel/errors.ts';
-import type { KubeReader } from '#shared/kube/kube.ts';
-import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
+import type { KubeObject } from '#shared/kube/resources.ts';
 import { openAdmin, openTopology } from '#shared/outside/data-plane.ts';
 import type { PoolerListing } from '#shared/topology/topology.ts';
 import type { Cluster } from '../cluster.ts';
 import { type Check, failed, ok, skipped } from './check.ts';
+import { listAll } from './list-all.ts';
 import { checkGracePeriods } from './pods.ts';
 
 /** Shards that are looked at side by side. */
@@ -41,25 +41,6 @@ export async function checkDatabases(
     ...unused.map((database) => skipped(`mdb/${database.metadata.name}`, 'no Shard names it yet')),
     ...ofShards.flat(),
   ];
-}
-
-/** All objects of a kind in the namespaces, or the sentence why they are unknown. */
-async function listAll<K extends ResourceKind>(
-  kube: KubeReader,
-  kind: K,
-  namespaces: readonly string[],
-): Promise<readonly KubeObject<K>[] | string> {
-  const objects: KubeObject<K>[] = [];
-  for (const options of namespaces.length === 0
-    ? [{}]
-    : namespaces.map((namespace) => ({ namespace }))) {
-    const read = await kube.list(kind, options);
-    if (read.kind !== 'present') {
-      return read.kind === 'unknown' ? read.why : 'the definitions are not installed';
-    }
-    objects.push(...read.value);
-  }
-  return objects;
 }
 
 function isOf(shard: KubeObject<'Shard'>, database: KubeObject<'Database'>): boolean {
