@@ -42,7 +42,7 @@ export function keepBooks(
         );
   const known =
     view === null ? (before.leavers ?? []) : leaversNow(before, view, members, pods, cluster, now);
-  const leavers = known.map((leaver) => timedOut(leaver, cluster, now));
+  const leavers = known.map((leaver) => timedOut(countedAnew(leaver, now), cluster, now));
   const ended = [
     ...leavers.filter((leaver) => leaver.end !== undefined && endOf(before, leaver) === undefined),
     ...(view === null ? [] : vanished(before, leavers, view)),
@@ -166,6 +166,15 @@ function keep(
     : [newLeaver(pod, leaver.node, why, view, now)];
 }
 
+/** Whether a time is that of a clock that was wrong: nobody is to wait until it has come. */
+function isToCome(seconds: number, now: Instant): boolean {
+  return seconds * 1000 > plusSeconds(now, windowSeconds);
+}
+
+function countedAnew(leaver: Leaver, now: Instant): Leaver {
+  return isToCome(leaver.since, now) ? { ...leaver, since: Math.floor(now / 1000) } : leaver;
+}
+
 function timedOut(leaver: Leaver, { timeoutSeconds }: ClusterView, now: Instant): Leaver {
   const isOver = now >= plusSeconds((leaver.since * 1000) as Instant, timeoutSeconds);
   return leaver.end === undefined && isOver
@@ -224,7 +233,8 @@ function stillNow(
   if (!isOfUse) {
     return undefined;
   }
-  return before.still?.[0] === hash ? before.still : [hash, Math.ceil(now / 1000)];
+  const isKnown = before.still?.[0] === hash && !isToCome(before.still[1], now);
+  return isKnown ? before.still : [hash, Math.ceil(now / 1000)];
 }
 
 function endOf({ leavers = [] }: ReleaseData, leaver: Leaver): Leaver['end'] {

@@ -156,6 +156,35 @@ describe('the rows, each on its own', () => {
     });
   });
 
+  test('a quiet time that a clock an hour ahead began is counted from now', () => {
+    const decision = leaving().withRecord('resting', { stillFor: -3_600 }).decide();
+
+    expect(decision).toMatchObject({ outcome: 'waiting', reason: 'AwaitingStillness' });
+    expect(decision.effects).toContainEqual(
+      expect.objectContaining({
+        kind: 'advance',
+        record: expect.objectContaining({
+          data: expect.objectContaining({ still: [expect.any(String), now / 1000] }),
+        }),
+      }),
+    );
+  });
+
+  test('and so is the time of who goes', () => {
+    const decision = leaving()
+      .withRecord('awaiting', { stillFor: 0, leavers: [aLeaver('c', -3_600)] })
+      .decide();
+
+    expect(decision.effects).toContainEqual(
+      expect.objectContaining({
+        kind: 'advance',
+        record: expect.objectContaining({
+          data: expect.objectContaining({ leavers: [aLeaver('c', 0)] }),
+        }),
+      }),
+    );
+  });
+
   test('nor while a shard is on its way', () => {
     expect(
       leaving()
