@@ -156,6 +156,15 @@ describe('the rows, each on its own', () => {
     });
   });
 
+  test('a hand-over that was written down, and of which no key tells, has not begun', () => {
+    const decision = leaving()
+      .withRecord('moving', { stillFor: 3, leavers: [aLeaver('c', 20)] })
+      .decide();
+
+    expect(decision).toMatchObject({ outcome: 'waiting', reason: 'AwaitingStillness' });
+    expect(kinds(decision)).not.toContain('writeShards');
+  });
+
   test('a quiet time that a clock an hour ahead began is counted from now', () => {
     const decision = leaving().withRecord('resting', { stillFor: -3_600 }).decide();
 
