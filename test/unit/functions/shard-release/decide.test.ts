@@ -232,6 +232,23 @@ describe('the rows, each on its own', () => {
     expect(decision.gauges).toMatchObject([{ value: 8 }]);
   });
 
+  test('one that was released and has shards again, as when another node died, is handed over anew', () => {
+    const decision = aReleaseOf('a', 'b', 'c')
+      .withPod('c', { isAskedToLeave: true, mirror: 'released' })
+      .withRecord('resting', {
+        leavers: [aLeaver('c', 90, { why: 'requested', end: 'released' })],
+      })
+      .decide();
+
+    expect(decision).toMatchObject({ outcome: 'acting', reason: 'HandingOver' });
+    expect(decision.effects).toContainEqual(
+      expect.objectContaining({
+        kind: 'patchObject',
+        patch: { metadata: { annotations: { 'release.millrace.dev/state': 'draining' } } },
+      }),
+    );
+  });
+
   test('when its time is over it is let go as it is, and nothing is begun for it', () => {
     const late = leaving().withRecord('awaiting', {
       stillFor: 0,
