@@ -109,6 +109,7 @@ export class GoverseNodes {
   #stops: readonly Stop[] = [];
   #members = '';
   #changedAt = 0 as Instant;
+  #diedAt = 0 as Instant;
   #seenRevision = 0;
   #unroutableSince: ReadonlyMap<number, Instant> = new Map();
   #longestOutageSeconds = 0;
@@ -124,6 +125,7 @@ export class GoverseNodes {
       this.#stops = copyOf.#stops;
       this.#members = copyOf.#members;
       this.#changedAt = copyOf.#changedAt;
+      this.#diedAt = copyOf.#diedAt;
       this.#seenRevision = copyOf.#seenRevision;
       this.#unroutableSince = copyOf.#unroutableSince;
       this.#longestOutageSeconds = copyOf.#longestOutageSeconds;
@@ -146,6 +148,11 @@ export class GoverseNodes {
   /** When a node, a gate or the leader changed last. */
   get changedAt(): Instant {
     return this.#changedAt;
+  }
+
+  /** When a node was last lost that nobody had let go. */
+  get diedAt(): Instant {
+    return this.#diedAt;
   }
 
   /** The longest that a shard could not be reached, in seconds, those counted that still cannot. */
@@ -171,6 +178,7 @@ export class GoverseNodes {
       leaseEnds: this.#leaseEnds,
       stops: this.#stops,
       changedAt: this.#changedAt,
+      diedAt: this.#diedAt,
     };
   }
 
@@ -279,7 +287,7 @@ export class GoverseNodes {
   kill(address: string, now: Instant): void {
     const process = this.#processes.find((other) => other.address === address);
     if (process !== undefined) {
-      this.#die(process);
+      this.#die(process, now);
       const restart = { podUid: process.podUid, at: plusSeconds(now, restartSeconds) };
       this.#starts = [...this.#starts, restart];
     }
@@ -291,6 +299,7 @@ export class GoverseNodes {
     if (process !== undefined) {
       this.#processes = this.#processes.filter((other) => other !== process);
       this.#unregister(process, etcd);
+      this.#diedAt = now;
       const at = plusSeconds(now, timing.retryMs / 1000);
       this.#starts = [...this.#starts, { podUid: process.podUid, at }];
     }
@@ -344,7 +353,7 @@ export class GoverseNodes {
         continue;
       }
       if (process !== undefined && isHeld) {
-        this.#die(process);
+        this.#die(process, due);
       } else if (process !== undefined) {
         this.#processes = this.#processes.filter((other) => other !== process);
         this.#unregister(process, etcd);
@@ -358,7 +367,8 @@ export class GoverseNodes {
   }
 
   /** Its key stays until the lease is over that its last tick kept alive. */
-  #die(process: Process): void {
+  #die(process: Process, now: Instant): void {
+    this.#diedAt = now;
     const { address, modRevision, dueAt } = process;
     const at = (dueAt - timing.tickMs + timing.leaseMs) as Instant;
     this.#processes = this.#processes.filter((other) => other !== process);
@@ -474,7 +484,7 @@ export class GoverseNodes {
     }
     for (const process of this.#processes) {
       if (pods.every(({ metadata }) => metadata.uid !== process.podUid)) {
-        this.#die(process);
+        this.#die(process, now);
       }
     }
     return commits;

@@ -136,6 +136,22 @@ function times(): readonly Mutant[] {
       expected: ['H3'],
     },
     {
+      id: 'goverse-unwritten-goes-on',
+      file: rows,
+      find: "return state === 'moving' && !isPinned ? 'awaiting' : state;",
+      replace: 'return state;',
+      breaks: 'What was only written down goes on as if it had begun, in stillness or not.',
+      expected: ['H3'],
+    },
+    {
+      id: 'goverse-released-for-good',
+      file: books,
+      find: 'const isAnew = isReleased ? shardsLeft(view, leaver.node) > 0 : why !== leaver.why;',
+      replace: 'const isAnew = !isReleased && why !== leaver.why;',
+      breaks: 'A node that was released once goes with whatever it has been given since.',
+      expected: ['H3'],
+    },
+    {
       id: 'goverse-pins-end-with-release',
       file: rows,
       find: "books.leaving.size > 0 && (state === 'moving' || state === 'released');",

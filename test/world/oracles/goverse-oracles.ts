@@ -1,6 +1,10 @@
 import { rebalance } from '#infra/local/goverse/leader.ts';
 import type { ClusterView, KnownShard } from '#infra/local/goverse/cluster-view.ts';
-import { type ReleaseRecord, readReleaseRecord } from '#functions/shard-release/record.ts';
+import {
+  type Leaver,
+  type ReleaseRecord,
+  readReleaseRecord,
+} from '#functions/shard-release/record.ts';
 import {
   drainRequest,
   recordAnnotation,
@@ -41,6 +45,9 @@ interface KeysRead {
 
 /** GoVerse hands nothing over so long after a node, a gate or the leader changed, in seconds. */
 const windowSeconds = 10;
+
+/** Until a node's end is known, and its shards are where they belong. */
+const afterDeathSeconds = 60;
 
 const key = recordAnnotation('shard-release');
 
@@ -85,6 +92,9 @@ export class GoverseOracles implements Witness {
     const isMoved = kind === 'GoverseCluster' && textOf(before) !== textOf(after);
     if (actor.kind !== 'handler') {
       this.#isTampered ||= isMoved && before !== null;
+      if (kind === 'Pod' && before !== null && after === null) {
+        this.#checkGone(before, world);
+      }
       return;
     }
     const by = actor.handler;
@@ -328,12 +338,27 @@ export class GoverseOracles implements Witness {
     }
   }
 
+  /** H3: who is let go as released has no shard when it stops; unless a node died just now, whose shards went to all. */
+  #checkGone({ metadata }: StoredObject, world: World): void {
+    const { goverse } = world;
+    const end = leaverOf(metadata.uid, world)?.end;
+    if (goverse === undefined || end !== 'released') {
+      return;
+    }
+    const node = goverse.addressOf(metadata.name);
+    const left = [...viewAt(world, 0).shards.values()].filter(
+      (shard) => !isForeign(shard) && (shard.target === node || shard.current === node),
+    );
+    this.#tally.check(
+      'H3',
+      left.length === 0 || secondsBetween(goverse.diedAt, world.now) < afterDeathSeconds,
+      () => `${metadata.name} stops as released, and has ${left.length} shards`,
+    );
+  }
+
   /** H3: a pod is let go by what the record says of it. */
   #checkMirror(by: InFlight, { metadata }: StoredObject, world: World): void {
-    const cluster = world.goverse?.parts.cluster ?? '';
-    const found = world.api.get('GoverseCluster', metadata.namespace, cluster);
-    const record = found === undefined ? null : recordIn(found as object as StoredObject);
-    const end = record?.data.leavers?.find(({ uid }) => uid === metadata.uid)?.end;
+    const end = leaverOf(metadata.uid, world)?.end;
     this.#tally.check(
       'H3',
       metadata.annotations?.[releaseMirror] !== 'released' ||
@@ -343,6 +368,14 @@ export class GoverseOracles implements Witness {
       () => `${nameOf(by)} lets ${metadata.name} go, which no record says`,
     );
   }
+}
+
+/** What the record in force says of a pod. */
+function leaverOf(podUid: string, { api, goverse }: World): Leaver | undefined {
+  const { namespace, cluster = '' } = goverse?.parts ?? {};
+  const found = api.get('GoverseCluster', namespace, cluster);
+  const record = found === undefined ? null : recordIn(found as object as StoredObject);
+  return record?.data.leavers?.find(({ uid }) => uid === podUid);
 }
 
 /** The mark of the cluster that the workloads are about. */

@@ -85,11 +85,13 @@ function adminCallOf(method: string, path: string): string {
 
 /** By the key that is read or compared: a database's record, the lease of who backs the shard up, GoVerse's, or pooler records. */
 function topologyCallOf(isEffect: boolean, body: unknown): string {
-  const { key, compare } = (body ?? {}) as {
+  const { key, compare, success } = (body ?? {}) as {
     readonly key?: string;
     readonly compare?: readonly { readonly key?: string }[];
+    readonly success?: readonly { readonly request_put?: { readonly key?: string } }[];
   };
-  const path = Buffer.from(key ?? compare?.[0]?.key ?? '', 'base64').toString();
+  const written = compare?.[0]?.key ?? success?.[0]?.request_put?.key;
+  const path = Buffer.from(key ?? written ?? '', 'base64').toString();
   if (path.endsWith('/Database')) {
     return isEffect ? 'rewrite' : 'database';
   }

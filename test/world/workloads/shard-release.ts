@@ -272,6 +272,17 @@ export const workloads: readonly Workload[] = [
   },
   {
     ...usual,
+    name: 'a node that was emptied goes after the holder has died',
+    begin: (world) => {
+      ask(world, 1);
+      onceState(world, 'released', 'the holder is killed', (at) => {
+        at.goverse?.kill(goverseNode(at, 'holder'), at.now);
+        at.later('the emptied node is deleted', 120, (later) => deletePod(later, 1));
+      });
+    },
+  },
+  {
+    ...usual,
     name: 'a node joins while shards move',
     begin: (world) => {
       deletePod(world, 1);
