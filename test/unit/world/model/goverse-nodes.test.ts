@@ -69,7 +69,7 @@ describe('nodes of GoVerse in the world', () => {
     world.goverse?.kill('world-1:48000', world.now);
     wait(world, 200);
 
-    expect(Object.values(loads(world)).toSorted()).toEqual([8, 8, 8]);
+    expect(new Set(Object.values(loads(world)))).toEqual(new Set([8]));
     expect(world.goverse?.isStill(world)).toBe(true);
   });
 
