@@ -42,7 +42,7 @@ export function keepBooks(
         );
   const known =
     view === null ? (before.leavers ?? []) : leaversNow(before, view, members, pods, cluster, now);
-  const leavers = known.map((leaver) => timedOut(leaver, cluster, now));
+  const leavers = known.map((leaver) => timedOut(countedAnew(leaver, now), cluster, now));
   const ended = [
     ...leavers.filter((leaver) => leaver.end !== undefined && endOf(before, leaver) === undefined),
     ...(view === null ? [] : vanished(before, leavers, view)),
@@ -138,7 +138,7 @@ function newLeaver(
   return { pod: name, uid, node, why, since, had: shardsLeft(view, node) };
 }
 
-/** One that is gone, or that is wanted again, is none any more. */
+/** One that is gone, or that is wanted again, is none any more. One that was released is so as long as it has no shard. */
 function keep(
   leaver: Leaver,
   view: GoverseView,
@@ -157,13 +157,22 @@ function keep(
     return isTaken || leaver.end === 'givenUp' ? [] : [leaver];
   }
   const why = causeOf(pod, cluster);
-  if (why === null || why === leaver.why) {
-    return why === null ? [] : [leaver];
+  if (why === null) {
+    return [];
   }
-  // Asked for before, deleted now: a new hand-over with its own time, unless all is handed over already.
-  return leaver.end === 'released'
-    ? [{ ...leaver, why }]
-    : [newLeaver(pod, leaver.node, why, view, now)];
+  // Asked for before, deleted now, or given shards again, as when another node died: a new hand-over with its own time.
+  const isReleased = leaver.end === 'released';
+  const isAnew = isReleased ? shardsLeft(view, leaver.node) > 0 : why !== leaver.why;
+  return [isAnew ? newLeaver(pod, leaver.node, why, view, now) : { ...leaver, why }];
+}
+
+/** Whether a time is that of a clock that was wrong: nobody is to wait until it has come. */
+function isToCome(seconds: number, now: Instant): boolean {
+  return seconds * 1000 > plusSeconds(now, windowSeconds);
+}
+
+function countedAnew(leaver: Leaver, now: Instant): Leaver {
+  return isToCome(leaver.since, now) ? { ...leaver, since: Math.floor(now / 1000) } : leaver;
 }
 
 function timedOut(leaver: Leaver, { timeoutSeconds }: ClusterView, now: Instant): Leaver {
@@ -224,7 +233,8 @@ function stillNow(
   if (!isOfUse) {
     return undefined;
   }
-  return before.still?.[0] === hash ? before.still : [hash, Math.ceil(now / 1000)];
+  const isKnown = before.still?.[0] === hash && !isToCome(before.still[1], now);
+  return isKnown ? before.still : [hash, Math.ceil(now / 1000)];
 }
 
 function endOf({ leavers = [] }: ReleaseData, leaver: Leaver): Leaver['end'] {

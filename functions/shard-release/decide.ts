@@ -177,15 +177,26 @@ function inputOf(snapshot: ReleaseSnapshot, now: Instant): ReleaseInput {
     throw new Error('a row that needs keys and pods ran without them');
   }
   const books = keepBooks(snapshot, view.value, pods.value, now);
-  const isUnderWay = books.leaving.size > 0 && isMarked(view.value, cluster.mark);
+  const state = recordOf(snapshot)?.state ?? null;
   return {
     snapshot,
     view: view.value,
     pods: pods.value,
     books,
-    // Pins without a record say that it got lost on the way.
-    state: recordOf(snapshot)?.state ?? (isUnderWay ? 'moving' : 'resting'),
+    state: stateByPins(state, isMarked(view.value, cluster.mark), books),
   };
+}
+
+/** Pins without a record say that it got lost on the way; a record without pins, that nothing has begun in the keys yet. */
+function stateByPins(
+  state: ReleaseState | null,
+  isPinned: boolean,
+  { leaving }: Books,
+): ReleaseState {
+  if (state === null) {
+    return isPinned && leaving.size > 0 ? 'moving' : 'resting';
+  }
+  return state === 'moving' && !isPinned ? 'awaiting' : state;
 }
 
 /** A key that cannot be read may be any node or shard, so nothing follows from the others. */

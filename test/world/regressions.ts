@@ -156,4 +156,26 @@ export const regressions: readonly Regression[] = [
     },
     without: 'backup-intent-in-the-future-awaited',
   },
+  {
+    found: 'a quiet time of GoVerse that a clock an hour ahead began held every hand-over up',
+    plan: {
+      workload: 'a node of three goes cleanly',
+      strikes: [{ at: 25, fault: 'F26 every clock ahead' }],
+    },
+    without: 'goverse-time-to-come-awaited',
+  },
+  {
+    found:
+      'a hand-over went on after a pause that had come before its first write, and a node had died',
+    plan: {
+      workload: 'nobody leads when a node is to go',
+      strikes: [{ at: 6, fault: 'F18 cluster paused for 20 s' }],
+    },
+    without: 'goverse-unwritten-goes-on',
+  },
+  {
+    found: 'a node that was emptied had shards again after another had died, and went with them',
+    plan: { workload: 'a node that was emptied goes after the holder has died', strikes: [] },
+    without: 'goverse-released-for-good',
+  },
 ];

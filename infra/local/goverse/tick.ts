@@ -35,47 +35,73 @@ export interface TickReport {
   readonly count: number;
 }
 
+/** What a tick asks for next. It is told which of its writes were written; of a campaign the view tells. */
+export type TickMove =
+  | { readonly kind: 'campaign'; readonly leaderRevision: number }
+  | { readonly kind: 'write'; readonly writes: readonly Rewrite[] };
+
+type Ticking<Ending> = Generator<TickMove, Ending, readonly Rewrite[]>;
+
+/** A whole tick over a link. */
+export async function tick(
+  node: GoverseNodeState,
+  link: TickLink,
+  clock: () => number,
+): Promise<readonly TickReport[]> {
+  const moves = tickMoves(node, clock);
+  let next = moves.next([]);
+  while (next.done !== true) {
+    next = moves.next(await carryOut(next.value, link));
+  }
+  return next.value;
+}
+
+async function carryOut(move: TickMove, link: TickLink): Promise<readonly Rewrite[]> {
+  if (move.kind === 'write') {
+    return link.write(move.writes);
+  }
+  await link.campaign(move.leaderRevision);
+  return [];
+}
+
 /**
  * One look of a node at the keys: it tries to lead where nobody does, leads where it should, and else claims, evicts and
  * releases. In a tick in which it changed anything as the leader it does none of these.
  *
  * @param clock in milliseconds; asked at each step, because thousands of writes take a while
  */
-export async function tick(
+export function* tickMoves(
   node: GoverseNodeState,
-  link: TickLink,
   clock: () => number,
-): Promise<readonly TickReport[]> {
+): Ticking<readonly TickReport[]> {
   const { self, view, objects } = node;
   const isQuiet = () => isStable(view, { self, stableMs: timing.stableMs / node.speed }, clock());
   if (mustCampaign(view, self)) {
-    await link.campaign(view.leaderRevision);
+    yield { kind: 'campaign', leaderRevision: view.leaderRevision };
   }
-  const led = view.leader === self && isQuiet() ? await lead(node, link, clock()) : undefined;
+  const led = view.leader === self && isQuiet() ? yield* lead(node, clock()) : undefined;
   if (led !== undefined) {
     return [led];
   }
-  const claimed = isQuiet() ? await link.write(claimsOf(view, self)) : [];
+  const claimed = isQuiet() ? yield { kind: 'write', writes: claimsOf(view, self) } : [];
   objects.load(claimed.map(({ shard }) => shard));
   if (isQuiet()) {
     objects.evict(evictionsOf(view, self, objects));
   }
-  const released = isQuiet() ? await link.write(releasesOf(view, self, objects)) : [];
+  const released = isQuiet()
+    ? yield { kind: 'write', writes: releasesOf(view, self, objects) }
+    : [];
   return [...reportOf('claim', claimed), ...reportOf('release', released)];
 }
 
 /** `undefined` where nothing was changed; a batch of the rebalance that is not whole counts as such, as in GoVerse. */
-async function lead(
-  node: GoverseNodeState,
-  link: TickLink,
-  nowMs: number,
-): Promise<TickReport | undefined> {
+function* lead(node: GoverseNodeState, nowMs: number): Ticking<TickReport | undefined> {
   const { kind, writes, memory } = leaderWork(node.view, node.memory, node, nowMs);
   node.memory = memory;
   if (kind === 'nothing') {
     return undefined;
   }
-  const written = await link.write(writes);
+  const written = yield { kind: 'write', writes };
   const isWhole = written.length === writes.length;
   return written.length > 0 && (isWhole || kind !== 'rebalance')
     ? { work: kind, count: written.length }

@@ -1,6 +1,7 @@
 import { backupMutants } from './backup-mutants.ts';
 import { dataPlaneMutants } from './data-plane-mutants.ts';
 import { drainMutants } from './drain-mutants.ts';
+import { goverseMutants } from './goverse-mutants.ts';
 import { kernelMutants } from './kernel-mutants.ts';
 import { kubeMutants } from './kube-mutants.ts';
 import type { Mutant } from './mutant.ts';
@@ -26,5 +27,6 @@ export const catalogue: readonly Mutant[] = [
   ...poolPodsMutants,
   ...backupMutants,
   ...repositoryMutants,
+  ...goverseMutants,
   ...relayMutants,
 ];

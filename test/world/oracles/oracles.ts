@@ -5,7 +5,7 @@ import {
   releasedClaim,
 } from '#shared/api/annotations.ts';
 import { type LeavingRecord, readDrainRecord } from '#shared/api/drain-record.ts';
-import { cellLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
+import { cellLabel, goverseLabel, poolLabel, shardLabel } from '#shared/api/labels.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import { type Instant, parseInstant, secondsBetween } from '#shared/kernel/instant.ts';
 import { isReady } from '#shared/kube/readiness.ts';
@@ -271,7 +271,9 @@ export class Oracles implements Witness {
       [...failed].every((id) => known.has(id)),
       () => `${nameOf(by)} reports failures of messages it was not given`,
     );
-    const read = by.seen.findLast(({ call }) => call.name === 'get Shard');
+    const read = by.seen.findLast(
+      ({ call }) => call.name === 'get Shard' || call.name === 'get GoverseCluster',
+    );
     this.#tally.check(
       'P4',
       read === undefined || answersIt.has(read.status) || failed.size === by.received.length,
@@ -457,7 +459,8 @@ export class Oracles implements Witness {
   #checkPause(by: InFlight, commit: Commit | undefined): void {
     const isOnlyTold =
       commit?.kind === 'Event' ||
-      (commit?.kind === 'Database' && recordsIn(commit.before) === recordsIn(commit.after)) ||
+      ((commit?.kind === 'Database' || commit?.kind === 'GoverseCluster') &&
+        recordsIn(commit.before) === recordsIn(commit.after)) ||
       (commit?.kind === 'Shard' &&
         (by.step !== 'drain-step' || recordsIn(commit.before) === recordsIn(commit.after)));
     const look = lookOf(by);
@@ -467,7 +470,7 @@ export class Oracles implements Witness {
     };
     this.#tally.check(
       'R6',
-      isOnlyTold || !(isPaused('Shard') || isPaused('Database')),
+      isOnlyTold || !['Shard', 'Database', 'GoverseCluster'].some(isPaused),
       () => `${nameOf(by)} acts although it has read that there is a pause`,
     );
   }
@@ -870,10 +873,20 @@ const switchoverWindowSeconds = 75;
 const sendWithinSeconds = 10;
 
 /** Writes that read what they compare once more. */
-const begunByReading: ReadonlySet<string> = new Set(['retire', 'rewrite', 'put owner']);
+const begunByReading: ReadonlySet<string> = new Set([
+  'retire',
+  'rewrite',
+  'put owner',
+  'write shards',
+]);
 
 /** Effects that have oracles of their own. */
-const notOfMembers: ReadonlySet<string> = new Set(['start backup', 'rewrite', 'put owner']);
+const notOfMembers: ReadonlySet<string> = new Set([
+  'start backup',
+  'rewrite',
+  'put owner',
+  'write shards',
+]);
 
 /** The target is there, or it is not; anything else is not known. */
 const answersIt: ReadonlySet<number> = new Set([200, 404]);
@@ -957,6 +970,9 @@ export function lookOf({ seen, step }: InFlight): readonly Seen[] {
   if (step === 'backup-config') {
     return seen.slice(beginOfConfigLook(seen));
   }
+  if (step === 'shard-release') {
+    return seen.slice(beginOfReleaseLook(seen));
+  }
   const begin = seen.findLastIndex(({ call }) => call.name === 'get Shard');
   return seen.slice(Math.max(0, begin));
 }
@@ -985,15 +1001,25 @@ function beginOfConfigLook(seen: readonly Seen[]): number {
   return target === -1 ? seen.length : target;
 }
 
+/** Where the last look of shard-release begins. Before it writes shards it reads its target once more, so only a write that came too late tells that it looks again. */
+function beginOfReleaseLook(seen: readonly Seen[]): number {
+  const begin = seen.findLastIndex(({ call }, place) => {
+    const before = seen[place - 1];
+    return call.name === 'get GoverseCluster' && (before === undefined || isLost(before));
+  });
+  return Math.max(0, begin);
+}
+
 /** Of the one key that was read; empty where it is not there. */
 export function revisionIn(body: unknown): string {
   const [kv] = (body as { readonly kvs?: readonly Kv[] } | undefined)?.kvs ?? [];
   return kv?.mod_revision ?? '';
 }
 
-/** A write of backup-config that was refused for an old view. */
+/** A write of backup-config or shard-release that was refused for an old view. */
 function isLost({ call, status, body }: Seen): boolean {
-  const hasFailed = call.name === 'rewrite' && status === 200 && !hasSucceeded(body);
+  const isTransaction = call.name === 'rewrite' || call.name === 'write shards';
+  const hasFailed = isTransaction && status === 200 && !hasSucceeded(body);
   return call.isEffect && call.name !== 'create Event' && (lostRace.has(status) || hasFailed);
 }
 
@@ -1095,7 +1121,9 @@ function isOfStrangers(kind: string, { metadata }: StoredObject): boolean {
   const isMarked = Object.keys(metadata.annotations ?? {}).some((key) =>
     key.startsWith('drain.multigres.com/'),
   );
-  return kind !== 'Shard' && kind !== 'Database' && (!isOwned || isMarked);
+  const isTarget = kind === 'Shard' || kind === 'Database' || kind === 'GoverseCluster';
+  const isOfGoverse = metadata.labels?.[goverseLabel] !== undefined;
+  return !isTarget && !isOfGoverse && (!isOwned || isMarked);
 }
 
 /** What we wrote on it ourselves we take off whoever has it now. */

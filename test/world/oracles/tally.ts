@@ -5,6 +5,7 @@ export const invariantIds = [
   'S1', 'S2', 'S3', 'S4', 'S5', 'S6', 'R6', 'G5',
   'B1', 'B2', 'B3', 'B4', 'B5', 'B6', 'B7', 'B8', 'B9',
   'C1', 'C2', 'C3', 'C4', 'C5', 'C6',
+  'H1', 'H2', 'H3', 'H4', 'H5', 'H6',
   'L1', 'L2', 'L3', 'L4', 'L5', 'L6', 'L7', 'L8', 'L9',
   'P1', 'P2', 'P3', 'P4', 'P5', 'P6', 'P7',
 ] as const; // prettier-ignore

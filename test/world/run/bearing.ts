@@ -7,6 +7,7 @@ import type { World } from './world.ts';
 export function canBear({ costs }: Pick<Fault, 'costs'>, world: World): boolean {
   switch (costs) {
     case 'nothing':
+    case 'a node':
       return true;
     case 'the lead':
       return spareMembers(world) >= 0;

@@ -1,9 +1,13 @@
 import { ownerObjectName } from '#shared/api/repository-owner.ts';
+import { defaultPrefix } from '#shared/goverse/keys.ts';
 import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import type { BucketRequest } from '#test/world/model/buckets.ts';
 import type { Question } from './handler.ts';
 
-/** What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `range`, `lease`, `switch`, `start backup`, `get owner`. */
+/**
+ * What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `range`, `lease`, `keys`, `switch`, `start
+ * backup`, `get owner`.
+ */
 export interface Call {
   readonly via: 'api' | 'topology' | 'admin' | 'bucket' | 'queue';
   readonly name: string;
@@ -79,15 +83,20 @@ function adminCallOf(method: string, path: string): string {
   return path.startsWith('/api/v1/jobs/') ? 'job' : 'status';
 }
 
-/** By the key that is read or compared: a database's record, the lease of who backs the shard up, or pooler records. */
+/** By the key that is read or compared: a database's record, the lease of who backs the shard up, GoVerse's, or pooler records. */
 function topologyCallOf(isEffect: boolean, body: unknown): string {
-  const { key, compare } = (body ?? {}) as {
+  const { key, compare, success } = (body ?? {}) as {
     readonly key?: string;
     readonly compare?: readonly { readonly key?: string }[];
+    readonly success?: readonly { readonly request_put?: { readonly key?: string } }[];
   };
-  const path = Buffer.from(key ?? compare?.[0]?.key ?? '', 'base64').toString();
+  const written = compare?.[0]?.key ?? success?.[0]?.request_put?.key;
+  const path = Buffer.from(key ?? written ?? '', 'base64').toString();
   if (path.endsWith('/Database')) {
     return isEffect ? 'rewrite' : 'database';
+  }
+  if (path.startsWith(`${defaultPrefix}/`)) {
+    return isEffect ? 'write shards' : 'keys';
   }
   if (isEffect) {
     return 'retire';
@@ -140,6 +149,7 @@ function nameOf(
       // The first record on an object without annotations goes by a merge patch.
       return kind === 'Shard' ||
         kind === 'Database' ||
+        kind === 'GoverseCluster' ||
         contentType === 'application/json-patch+json'
         ? 'advance'
         : `patch ${kind}`;

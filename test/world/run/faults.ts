@@ -1,10 +1,12 @@
 import type { Fault as DataPlaneFault } from '#infra/local/data-plane/fault.ts';
 import { forceDrain, recordAnnotation } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
+import type { StepName } from '#shared/api/steps.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
-import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
+import { type KubeObject, type ObjectRef, resourceTypes } from '#shared/kube/resources.ts';
 import { rewriteDatabaseRecords } from './database-records.ts';
+import { goverseNode, killNode, rewriteShards } from './goverse-keys.ts';
 import { garble, rewriteRecord } from './pooler-records.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
 import { edit, remove } from './person.ts';
@@ -24,7 +26,14 @@ export interface Fault {
   /** What it hides is seen at the next resync alone. */
   readonly needsResync?: true;
   /** What the data plane loses by it, for a while or for good. Members are only brought back by both steps together. */
-  readonly costs: 'nothing' | 'the lead' | 'a member' | 'a further member' | 'every member';
+  readonly costs:
+    | 'nothing'
+    | 'the lead'
+    | 'a member'
+    | 'a further member'
+    | 'every member'
+    /** Of GoVerse: another hand-over, or another round of one. */
+    | 'a node';
   fits(operation: Pick<Operation, 'call'> & { readonly isFirst: boolean }): boolean;
   strike(operation: Operation, world: World): Promise<Blow> | Blow;
 }
@@ -40,6 +49,7 @@ const onApiWrites: Fits = (at) => onEffects(at) && at.call.via === 'api';
 const onBucket: Fits = ({ call }) => call.via === 'bucket';
 const onTopology: Fits = ({ call }) => call.via === 'topology';
 const onPuts: Fits = ({ call }) => call.name === 'put owner';
+const onShardWrites: Fits = ({ call }) => call.name === 'write shards';
 const onFirst: Fits = ({ isFirst }) => isFirst;
 /** What happens to the world beside us matters only before something that looks or writes. */
 const anywhere: Fits = ({ call }) => call.via !== 'queue' && call.name !== 'create Event';
@@ -326,6 +336,45 @@ const bucketFaults: readonly Fault[] = [
   }),
 ];
 
+/** What goes wrong with nodes of GoVerse, and what they do meanwhile; only where shard-release runs. */
+const goverseFaults: readonly Fault[] = [
+  theirs('F5 shards move', onShardWrites, (_operation, world) => {
+    rewriteShards(world);
+    return 'served';
+  }),
+  unsettling('F17 pod replaced', anywhere, (_operation, world) => {
+    replacePod(world);
+    return 'served';
+  }),
+  unsettling('F17 pod deleted', anywhere, (operation, world) => {
+    deletePod(operation, world);
+    return 'served';
+  }),
+  unsettling('F17 pod gone', anywhere, (_operation, world) => {
+    removeAtOnce(world);
+    return 'served';
+  }),
+  unsettling('F17 cluster replaced', anywhere, (operation, world) => {
+    replaceTarget(operation, world);
+    return 'served';
+  }),
+  unsettling('F20 a gate joins', anywhere, (_operation, world) => {
+    world.goverse?.registerGate(`gate-${world.operations}:49000`, world.etcd);
+    return 'served';
+  }),
+  unsettling('F20 a node joins', anywhere, (_operation, world) => {
+    world.goverse?.scale(world.goverse.replicas + 1);
+    return 'served';
+  }),
+  unsettling('F24 lease of the holder ends', anywhere, (_operation, world) => {
+    world.goverse?.loseLease(goverseNode(world, 'holder'), world.etcd, world.now);
+    return 'served';
+  }),
+  unsettling('F32 holder dies', anywhere, killNode('holder')),
+  unsettling('F32 leading node dies', anywhere, killNode('leader')),
+  unsettling('F32 leaving node dies', anywhere, killNode('leaver')),
+];
+
 /** Where there are no members, what becomes of them is nothing. */
 const ofMembers: ReadonlySet<string> = new Set([
   'F5 pooler record rewritten',
@@ -337,15 +386,18 @@ const ofMembers: ReadonlySet<string> = new Set([
   'F33 undecided proposal',
 ]);
 
+const withoutMembers: ReadonlySet<StepName> = new Set(['backup-config', 'shard-release']);
+
 /** Every fault that may strike this workload: those that are the same for all, and its own edits (F18). */
 export function faultsOf(workload: Workload): readonly Fault[] {
   const { steps, edits = [], losesMember } = workload;
   const ofBuckets = steps.includes('backup-config') ? bucketFaults : [];
-  if (steps.every((step) => step === 'backup-config')) {
+  const ofGoverse = steps.includes('shard-release') ? goverseFaults : [];
+  if (steps.every((step) => withoutMembers.has(step))) {
     const ofAll = commonFaults.filter(
       ({ name, costs }) => costs === 'nothing' && !ofMembers.has(name),
     );
-    return [...ofAll, ...ofBuckets, ...ownFaults(edits)];
+    return [...ofAll, ...ofBuckets, ...ofGoverse, ...ownFaults(edits)];
   }
   const shared = [
     ...commonFaults,
@@ -380,6 +432,10 @@ function ours(name: string, fits: Fits, strike: Fault['strike']): Fault {
 
 function theirs(name: string, fits: Fits, strike: Fault['strike']): Fault {
   return { name, isOnlyOurs: false, costs: 'nothing', fits, strike };
+}
+
+function unsettling(name: string, fits: Fits, strike: Fault['strike']): Fault {
+  return { name, isOnlyOurs: false, costs: 'a node', fits, strike };
 }
 
 function shaky(name: string, fits: Fits, strike: Fault['strike']): Fault {
@@ -544,14 +600,15 @@ function touch({ call }: Operation, world: World): void {
 }
 
 /** The object that the struck handler is about. */
-function targetOf(
-  { by }: Operation,
-  world: World,
-): KubeObject<'Shard'> | KubeObject<'Database'> | undefined {
-  const [, plural, namespace, name = ''] =
-    /"subject":"(shards|databases)\/([^/"]+)\/([^"]+)"/.exec(by.received[0]?.body ?? '') ?? [];
-  return world.api.get(plural === 'databases' ? 'Database' : 'Shard', namespace, name);
+function targetOf({ by }: Operation, world: World): Target | undefined {
+  const [, plural = '', namespace, name = ''] =
+    /"subject":"([a-z]+)\/([^/"]+)\/([^"]+)"/.exec(by.received[0]?.body ?? '') ?? [];
+  const kind = targetKinds.find((each) => resourceTypes[each].plural === plural);
+  return kind === undefined ? undefined : world.api.get(kind, namespace, name);
 }
+
+const targetKinds = ['Shard', 'Database', 'GoverseCluster'] as const;
+type Target = KubeObject<'Shard'> | KubeObject<'Database'> | KubeObject<'GoverseCluster'>;
 
 function annotate(operation: Operation, world: World, annotations: object): void {
   const target = targetOf(operation, world);
@@ -572,10 +629,7 @@ function editRecord(edit: (text: string) => string | null): Fault['strike'] {
   };
 }
 
-function refOf({
-  kind,
-  metadata: { namespace, name },
-}: KubeObject<'Shard'> | KubeObject<'Database'>): ObjectRef {
+function refOf({ kind, metadata: { namespace, name } }: Target): ObjectRef {
   return { kind, namespace: namespace ?? '', name };
 }
 

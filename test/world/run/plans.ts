@@ -1,3 +1,4 @@
+import { isPinned } from '#shared/goverse/shard-value.ts';
 import { Oracles, type ObjectWrites } from '#test/world/oracles/oracles.ts';
 import { type InvariantId, type Tally, Violation } from '#test/world/oracles/tally.ts';
 import { type Fault, faultsOf } from './faults.ts';
@@ -66,6 +67,7 @@ const writesPerFault: { readonly [costs in Fault['costs']]: number } = {
   'a member': 64,
   'a further member': 64,
   'every member': 64,
+  'a node': 48,
 };
 
 /** Everything stands and the people have begun: the world in which question 0 is the first. */
@@ -358,13 +360,19 @@ function countsOf(
 /**
  * Two candidates with the same key strike the same kind of question of the same step, after as many writes and decisions
  * of the same handler, in the same state of all records, while as many pods are there and as many are going, and as many
- * backups are made and under way, and in the same state of what buckets hold.
+ * backups are made and under way, and in the same state of what buckets hold and of what GoVerse has under way.
  */
 function keyOf({ moment: { operation, world, isFirst }, fault }: Candidate): string {
   const { by, call } = operation;
   const { writes, handler } = by;
   const moment = [writes, handler.looks.length, isFirst];
-  const standing = [stateOf(world), podsIn(world), backupsIn(world), ownersIn(world)];
+  const standing = [
+    stateOf(world),
+    podsIn(world),
+    backupsIn(world),
+    ownersIn(world),
+    goverseIn(world),
+  ];
   return [...standing, by.step, call.name, ...moment, fault.name].join('/');
 }
 
@@ -388,9 +396,27 @@ function ownersIn({ buckets }: World): string {
     .join(', ');
 }
 
+/** `3 nodes, pinned, moving`: who is registered, and whether shards are pinned, between two nodes, or with a dead one. */
+function goverseIn(world: World): string {
+  const view = world.goverse?.viewAt(world);
+  if (view === undefined) {
+    return '';
+  }
+  const shards = [...view.shards.values()];
+  const standing = {
+    pinned: shards.some(isPinned),
+    moving: shards.some(({ target, current }) => target !== current),
+    orphaned: shards.some(({ target }) => !view.nodes.has(target)),
+    unled: !view.nodes.has(view.leader),
+  };
+  const found = Object.entries(standing).flatMap(([name, is]) => (is ? name : []));
+  return [`${view.nodes.size} nodes`, ...found].join(', ');
+}
+
 /** The states of all records, for telling moments apart. */
 function stateOf(world: World): string {
-  const targets = [...world.api.list('Shard'), ...world.api.list('Database')];
+  const { api } = world;
+  const targets = [...api.list('Shard'), ...api.list('Database'), ...api.list('GoverseCluster')];
   const records = targets.flatMap(({ metadata }) =>
     Object.entries(metadata.annotations ?? {})
       .filter(([key]) => key.startsWith('step.millrace.dev/'))

@@ -170,6 +170,9 @@ function attend(world: World, { givesUpQuorum }: Workload): void {
   for (const { metadata, status } of world.api.list('Database')) {
     resetRecords(world, 'Database', metadata, status?.conditions ?? []);
   }
+  for (const { metadata, status } of world.api.list('GoverseCluster')) {
+    resetRecords(world, 'GoverseCluster', metadata, status?.conditions ?? []);
+  }
   for (const { metadata, status } of world.api.list('Shard')) {
     resetRecords(world, 'Shard', metadata, status?.conditions ?? []);
     const drained = status?.conditions?.find(({ type }) => type === 'Drained');

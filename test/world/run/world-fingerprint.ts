@@ -23,6 +23,7 @@ export function ofWorld(world: World): Mixer {
   mixer.fingerprint(ofApi(world.api)).fingerprint(ofEtcd(world.etcd));
   mixer.fingerprint(ofConstant(world.buckets.all)).number(world.buckets.writes);
   mixer.fingerprint(ofDataPlane(world.multigres));
+  mixer.fingerprint(ofValue(world.goverse?.remembered ?? null));
   const handlers = world.inFlight.map((by) => ofInFlight(by, world));
   mixer.fingerprint(ofMany(handlers));
   for (const [step, queue] of world.queues) {
@@ -53,7 +54,7 @@ function ofApi(api: ApiServer): Fingerprint {
   for (const kind of storedKinds) {
     mixer.fingerprint(ofValue(api.list(kind)));
   }
-  for (const kind of ['Shard', 'Database'] as const) {
+  for (const kind of ['Shard', 'Database', 'GoverseCluster'] as const) {
     for (const { metadata } of api.list(kind)) {
       const { namespace, name } = metadata;
       mixer.fingerprint(ofConstant(api.managersOf(kind, namespace, name)));

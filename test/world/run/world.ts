@@ -9,6 +9,7 @@ import { ApiServer, type Commit } from '#test/world/model/api-server.ts';
 import { Buckets } from '#test/world/model/buckets.ts';
 import { askGateway } from '#test/world/model/etcd-gateway.ts';
 import { Etcd } from '#test/world/model/etcd.ts';
+import type { GoverseNodes } from '#test/world/model/goverse-nodes.ts';
 import { Multigres } from '#test/world/model/multigres.ts';
 import { Queue, type Received } from '#test/world/model/queue.ts';
 import type { Tally } from '#test/world/oracles/tally.ts';
@@ -115,6 +116,8 @@ export interface Witness {
 
 export interface Setup {
   readonly multigres: Multigres;
+  /** Where there is a cluster of GoVerse. */
+  readonly goverse?: GoverseNodes;
   readonly start: Instant;
   readonly steps: readonly StepName[];
   readonly witness: Witness;
@@ -164,6 +167,7 @@ export class World {
   readonly api: ApiServer;
   readonly etcd: Etcd;
   readonly multigres: Multigres;
+  readonly goverse: GoverseNodes | undefined;
   readonly buckets: Buckets;
   readonly queues: ReadonlyMap<StepName, Queue>;
   readonly hints: DirectHints;
@@ -201,6 +205,7 @@ export class World {
       });
     this.etcd = copyOf?.etcd.fork() ?? new Etcd();
     this.multigres = copyOf?.multigres.fork() ?? setup.multigres;
+    this.goverse = copyOf === undefined ? setup.goverse : copyOf.goverse?.fork();
     this.buckets = copyOf?.buckets.fork() ?? new Buckets();
     this.queues = new Map(
       setup.steps.map((step) => [
@@ -398,10 +403,12 @@ export class World {
     for (;;) {
       const byNode = this.multigres.pass(this, this.now);
       this.#take({ kind: 'cluster' }, byNode, undefined);
+      const byGoverse = this.goverse?.pass(this, this.now) ?? [];
+      this.#take({ kind: 'cluster' }, byGoverse, undefined);
       const byControllers = this.api.control(this.now);
       this.#take({ kind: 'cluster' }, byControllers, undefined);
       const isActing = this.#actAsPlanned();
-      if (byNode.length === 0 && byControllers.length === 0 && !isActing) {
+      if ([...byNode, ...byGoverse, ...byControllers].length === 0 && !isActing) {
         return;
       }
     }
@@ -447,6 +454,7 @@ export class World {
   nextInstant(): Instant {
     const times: (Instant | undefined)[] = [
       this.multigres.nextDue(),
+      this.goverse?.nextDue(),
       this.hints.nextWake(),
       ...[...this.queues.values()].map((queue) => queue.nextVisibleAt()),
       ...this.inFlight.flatMap(({ hangsUntil, waits }) => [hangsUntil, waits?.until]),
@@ -472,6 +480,7 @@ export class World {
   /** Time in which nothing happens at all passes at once; for a world that is quiet. */
   jump(instant: Instant): void {
     this.multigres.jump(this, instant);
+    this.goverse?.jump(instant);
     this.passTo(instant);
   }
 
@@ -552,6 +561,7 @@ export class World {
     this.deliveries = 0;
     this.oursWritten = 0;
     this.sent = [];
+    this.goverse?.startMeasuring();
     this.witnesses.forEach((witness) => witness.startCounting?.());
   }
 
@@ -568,6 +578,7 @@ export class World {
   get isAtRest(): boolean {
     return (
       this.#isQuiet &&
+      this.goverse?.isStill(this) !== false &&
       (this.multigres.isStill || secondsBetween(this.activeAt, this.now) > longestPauseSeconds)
     );
   }
@@ -657,7 +668,7 @@ export class World {
         const { revision } = this.etcd;
         const response = askGateway(this.etcd, call.path, request.body, this.now);
         if (call.isEffect && this.etcd.revision !== revision) {
-          this.#countWrite(by, true);
+          this.#countWrite(by, !isInBatch(operation));
           this.witnesses.forEach((witness) => witness.sent(operation, this));
         }
         return { kind: 'answered', response };
@@ -813,6 +824,11 @@ export class World {
   #replace(by: InFlight): void {
     this.inFlight = this.inFlight.map((other) => (other.id === by.id ? by : other));
   }
+}
+
+/** One transaction after another, of shards, is one thing that is done. */
+function isInBatch({ by, call }: Operation): boolean {
+  return call.name === 'write shards' && by.seen.at(-1)?.call.name === call.name;
 }
 
 function isServable({ waits, hangsUntil, handler }: InFlight): boolean {

@@ -26,7 +26,7 @@ const shardName = 'orders';
 
 export interface ClusterOptions extends Pick<
   Setup,
-  'versions' | 'memory' | 'tellsSpecTimes' | 'batch'
+  'versions' | 'memory' | 'tellsSpecTimes' | 'batch' | 'goverse'
 > {
   readonly replicas: number;
   readonly cells?: readonly string[];
@@ -52,10 +52,13 @@ const config: DataPlaneConfig = {
   legacyPods: [],
 };
 
-/** A world with one Database and one Shard `orders`, whose pods and data plane have yet to come up. */
-export function aWorld(tally: Tally, options: ClusterOptions): World {
+/** A world with a namespace, and nothing in it. */
+export function anEmptyWorld(
+  tally: Tally,
+  options: Omit<ClusterOptions, 'replicas' | 'whenScaled'>,
+): World {
   const { cells = ['zone-a'], requiredCount = 2, seed = 1, steps = twoSteps } = options;
-  const { start = usualStart, backupMs, tellsSpecTimes = false } = options;
+  const { start = usualStart, backupMs, tellsSpecTimes = false, goverse } = options;
   const multigres = new Multigres({
     config: { ...config, requiredCount, ...(backupMs === undefined ? {} : { backupMs }) },
     seed,
@@ -70,11 +73,19 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
     witness: new Oracles(tally),
     versions: options.versions ?? 'object',
     tellsSpecTimes,
+    ...(goverse === undefined ? {} : { goverse }),
     ...(options.batch === undefined ? {} : { batch: options.batch }),
     ...(options.memory === undefined ? {} : { memory: options.memory }),
   });
-  addNeighbour(world);
   make(world, 'Namespace', undefined, { metadata: { name: namespace } });
+  return world;
+}
+
+/** A world with one Database and one Shard `orders`, whose pods and data plane have yet to come up. */
+export function aWorld(tally: Tally, options: ClusterOptions): World {
+  const { cells = ['zone-a'] } = options;
+  const world = anEmptyWorld(tally, options);
+  addNeighbour(world);
   make(world, 'Database', namespace, {
     metadata: { name: 'main' },
     spec: {

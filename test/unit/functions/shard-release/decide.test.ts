@@ -156,6 +156,44 @@ describe('the rows, each on its own', () => {
     });
   });
 
+  test('a hand-over that was written down, and of which no key tells, has not begun', () => {
+    const decision = leaving()
+      .withRecord('moving', { stillFor: 3, leavers: [aLeaver('c', 20)] })
+      .decide();
+
+    expect(decision).toMatchObject({ outcome: 'waiting', reason: 'AwaitingStillness' });
+    expect(kinds(decision)).not.toContain('writeShards');
+  });
+
+  test('a quiet time that a clock an hour ahead began is counted from now', () => {
+    const decision = leaving().withRecord('resting', { stillFor: -3_600 }).decide();
+
+    expect(decision).toMatchObject({ outcome: 'waiting', reason: 'AwaitingStillness' });
+    expect(decision.effects).toContainEqual(
+      expect.objectContaining({
+        kind: 'advance',
+        record: expect.objectContaining({
+          data: expect.objectContaining({ still: [expect.any(String), now / 1000] }),
+        }),
+      }),
+    );
+  });
+
+  test('and so is the time of who goes', () => {
+    const decision = leaving()
+      .withRecord('awaiting', { stillFor: 0, leavers: [aLeaver('c', -3_600)] })
+      .decide();
+
+    expect(decision.effects).toContainEqual(
+      expect.objectContaining({
+        kind: 'advance',
+        record: expect.objectContaining({
+          data: expect.objectContaining({ leavers: [aLeaver('c', 0)] }),
+        }),
+      }),
+    );
+  });
+
   test('nor while a shard is on its way', () => {
     expect(
       leaving()
@@ -192,6 +230,23 @@ describe('the rows, each on its own', () => {
       { metric: 'goverse_shards_released_total', labels: { node: 'c' }, count: 8 },
     ]);
     expect(decision.gauges).toMatchObject([{ value: 8 }]);
+  });
+
+  test('one that was released and has shards again, as when another node died, is handed over anew', () => {
+    const decision = aReleaseOf('a', 'b', 'c')
+      .withPod('c', { isAskedToLeave: true, mirror: 'released' })
+      .withRecord('resting', {
+        leavers: [aLeaver('c', 90, { why: 'requested', end: 'released' })],
+      })
+      .decide();
+
+    expect(decision).toMatchObject({ outcome: 'acting', reason: 'HandingOver' });
+    expect(decision.effects).toContainEqual(
+      expect.objectContaining({
+        kind: 'patchObject',
+        patch: { metadata: { annotations: { 'release.millrace.dev/state': 'draining' } } },
+      }),
+    );
   });
 
   test('when its time is over it is let go as it is, and nothing is begun for it', () => {

@@ -42,11 +42,11 @@ describe('the catalogue', () => {
     expect(new Set(ids).size).toBe(ids.length);
     for (const { id, breaks, expected } of catalogue) {
       expect(id).toMatch(
-        /^(execute|pipeline|record|kube|topology|admin|drain|pods|backup|relay|repository)(-[a-z]+)+$/,
+        /^(execute|pipeline|record|kube|topology|admin|drain|pods|backup|relay|repository|goverse)(-[a-z]+)+$/,
       );
       expect(breaks, id).toMatch(/^[A-Z].+\.$/);
       expect(expected.length, id).toBeGreaterThan(0);
-      expect(expected.join(' '), id).toMatch(/^[XDSRGLPZBC]\d+( [XDSRGLPZBC]\d+)*$/);
+      expect(expected.join(' '), id).toMatch(/^[XDSRGLPZBCH]\d+( [XDSRGLPZBCH]\d+)*$/);
     }
   });
 
@@ -72,6 +72,9 @@ describe('the catalogue', () => {
         'functions/backup-trigger/hold-ups.ts',
         'functions/backup-trigger/observe.ts',
         'functions/backup-trigger/watching.ts',
+        'functions/shard-release/books.ts',
+        'functions/shard-release/decide.ts',
+        'functions/shard-release/plan.ts',
         'functions/pool-pods/decide.ts',
         'functions/pool-pods/plan.ts',
         'functions/pool-pods/observe.ts',
