@@ -1,7 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import * as z from 'zod';
 import { GoverseObserver, type Observation } from '#infra/local/goverse/observer.ts';
-import { type GoverseMemberProcess, startGoverseNode } from '#infra/local/goverse/start.ts';
+import {
+  type GoverseMemberProcess,
+  type GoverseNodeOptions,
+  startGoverseNode,
+} from '#infra/local/goverse/start.ts';
 import { timing } from '#infra/local/goverse/timing.ts';
 import { shutdownMode } from '#shared/api/annotations.ts';
 import { goverseLabel } from '#shared/api/labels.ts';
@@ -32,7 +36,7 @@ export interface GoverseNodes extends AsyncDisposable {
   leader(): string;
   /** Those that live and do not lead, in their order. */
   followers(): readonly string[];
-  /** What the shards went through from now until all is quiet again, while and after this is done. */
+  /** What the shards went through while this was done, and until no mark was left and all was quiet again. */
   measure(act: () => Promise<void>): Promise<Observation>;
   /** GoVerse's quick shutdown: its pod is deleted in this mode, and gets SIGTERM at once. */
   stopQuickly(pod: string): Promise<void>;
@@ -51,7 +55,9 @@ export async function startGoverse(stage: Stage, name: string): Promise<GoverseN
   const prefix = `/${name}`;
   const observer = stack.use(await GoverseObserver.open({ endpoint, prefix }));
   const pods = Array.from({ length: nodeCount }, (_, number) => `${name}-${number}`);
-  const processes = stack.use(await startProcesses(pods, { endpoint, prefix }));
+  const processes = stack.use(
+    await startProcesses(pods, { endpoint, prefix, onTick: observer.told }),
+  );
   await createObjects(stage, name, pods);
   stack.defer(() => deleteObjects(stage, name, pods));
   await observer.settled(0, timeoutMs);
@@ -63,20 +69,21 @@ export async function startGoverse(stage: Stage, name: string): Promise<GoverseN
   function processOf(pod: string): GoverseMemberProcess {
     return required(processes.get(pod), pod);
   }
-  function untilAtRest(): Promise<void> {
-    return observer
-      .until((seen) => seen.marked().length === 0, timeoutMs)
-      .then(() => untilToldAtRest(stage, name));
+  function untilUnmarked(): Promise<void> {
+    return observer.until((seen) => seen.marked().length === 0, timeoutMs);
   }
   return {
     observer,
     leader: () => podAt(observer.leader),
     followers: () => observer.nodes.map(podAt).filter((pod) => pod !== podAt(observer.leader)),
-    untilAtRest,
+    async untilAtRest() {
+      await untilUnmarked();
+      await untilToldAtRest(stage, name);
+    },
     async measure(act) {
       observer.begin();
       await act();
-      await untilAtRest();
+      await untilUnmarked();
       return observer.settled(quietMs, timeoutMs);
     },
     async stopQuickly(pod) {
@@ -108,7 +115,7 @@ export async function startGoverse(stage: Stage, name: string): Promise<GoverseN
  */
 async function startProcesses(
   pods: readonly string[],
-  settings: { readonly endpoint: string; readonly prefix: string },
+  settings: Pick<GoverseNodeOptions, 'endpoint' | 'prefix' | 'onTick'>,
 ) {
   await using stack = new AsyncDisposableStack();
   const processes = new Map<string, GoverseMemberProcess>();
@@ -222,7 +229,7 @@ export function addressOf(pod: string): string {
   return `${pod}.nodes.show.svc:48000`;
 }
 
-function podAt(address: string): string {
+export function podAt(address: string): string {
   return address.split('.')[0] ?? '';
 }
 

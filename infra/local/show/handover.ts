@@ -18,11 +18,16 @@ export async function handover(stage: Stage): Promise<void> {
   const quick = required(first, 'a follower');
   const clean = required(second, 'another follower');
 
-  stage.say(`${quick} gets SIGTERM, and nobody hands its shards over`);
+  stage.say(
+    `the pod ${quick} is deleted in mode quick: it gets SIGTERM at once, and nobody hands its shards over`,
+  );
   const alone = await nodes.measure(() => nodes.stopQuickly(quick));
   const aloneMarks = observer.marked().length;
-  stage.say(`the pod ${clean} is deleted; its preStop hook asks the relay before it gets SIGTERM`);
+  stage.say(
+    `the pod ${clean} is deleted in mode clean: its preStop hook asks the relay before it gets SIGTERM`,
+  );
   const handed = await nodes.measure(() => nodes.stopCleanly(clean));
+  await nodes.untilAtRest();
 
   stage.table([
     costRow('SIGTERM alone', quick, alone, aloneMarks),
