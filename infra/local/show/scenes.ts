@@ -65,8 +65,7 @@ export const scenes: readonly Scene[] = [
   },
   {
     name: 'dead-record',
-    title:
-      'what a killed pooler left in etcd is taken away, and that of one with a like name is not',
+    title: 'the record of a killed pooler is deleted; that of a live one with a similar name stays',
     play: deadRecord,
   },
   {
