@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
-  deletePod,
+  deleteObject,
   patienceSeconds,
   prepare,
   required,
@@ -63,7 +63,7 @@ function lastPod(): KubeObject<'Pod'> {
 /** Somebody deletes the last member's pod; it comes back under its name, made as the Database says now. */
 async function remade(): Promise<KubeObject<'Pod'>> {
   const { name, uid } = lastPod().metadata;
-  await deletePod(stageUnderTest().stage, name);
+  await deleteObject(stageUnderTest().stage, 'Pod', name);
   await until('it is there again', () => {
     const pod = stageUnderTest().stage.world.get('Pod', name);
     return pod !== undefined && pod.metadata.uid !== uid && isReady(pod);

@@ -91,6 +91,16 @@ export class GoverseObserver implements AsyncDisposable {
     return [...this.#alive].toSorted();
   }
 
+  /** Nodes whose key is there, dead ones included whose lease has not ended yet. */
+  get registered(): string[] {
+    return [...this.#view.nodes].toSorted();
+  }
+
+  /** Shards whose callers get errors now. */
+  get unroutableCount(): number {
+    return this.#unroutable.openCount;
+  }
+
   get leader(): string {
     return this.#view.leader;
   }
@@ -210,11 +220,10 @@ export class GoverseObserver implements AsyncDisposable {
   }
 
   describe(): string {
-    const { openCount } = this.#unroutable;
     const loads = [...this.loads()].map(
       ([node, { current, target }]) => `${node || 'nobody'} has ${current} of ${target}`,
     );
-    return `${openCount} shards are unroutable, the leader is ${this.leader || 'nobody'}, ${loads.join(', ')}`;
+    return `${this.unroutableCount} shards are unroutable, the leader is ${this.leader || 'nobody'}, ${loads.join(', ')}`;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -292,7 +301,7 @@ export class GoverseObserver implements AsyncDisposable {
   }
 
   #isWhole(): boolean {
-    return this.#unroutable.openCount === 0;
+    return this.unroutableCount === 0;
   }
 
   async #nextChange(timeoutMs: number): Promise<void> {

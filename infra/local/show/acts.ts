@@ -5,7 +5,7 @@ import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
-import { type KubeObject, apiVersionOf } from '#shared/kube/resources.ts';
+import { type KubeObject, type ResourceKind, apiVersionOf } from '#shared/kube/resources.ts';
 import { isRecordOfPod } from '#shared/topology/identity.ts';
 import { type PoolerRecord, isSamePooler } from '#shared/topology/topology.ts';
 import type { Stage } from './stage.ts';
@@ -155,9 +155,7 @@ export async function setReplicas(stage: Stage, replicas: number): Promise<void>
   if (shard.spec.pools[0]?.replicasPerCell === replicas) {
     return;
   }
-  await expectStatus(stage, 'PATCH', `${collectionPath('Shard', stage.namespace)}/${stage.shard}`, [
-    { op: 'replace', path: '/spec/pools/0/replicasPerCell', value: replicas },
-  ]);
+  await askForReplicas(stage, replicas);
   await stage.world.until(
     'the new count is seen',
     patienceSeconds,
@@ -177,10 +175,17 @@ export async function setReplicas(stage: Stage, replicas: number): Promise<void>
   });
 }
 
+/** As {@link setReplicas}, without waiting for who sees it. */
+export async function askForReplicas(stage: Stage, replicas: number): Promise<void> {
+  await expectStatus(stage, 'PATCH', `${collectionPath('Shard', stage.namespace)}/${stage.shard}`, [
+    { op: 'replace', path: '/spec/pools/0/replicasPerCell', value: replicas },
+  ]);
+}
+
 /** Changes an object as a person would. */
 export async function patchObject(
   stage: Stage,
-  kind: 'Database' | 'Shard' | 'Pod',
+  kind: ResourceKind,
   name: string,
   body: JsonObject,
 ): Promise<void> {
@@ -196,16 +201,22 @@ export async function annotatePod(
   await patchObject(stage, 'Pod', pod, { metadata: { annotations } });
 }
 
-export async function deletePod(stage: Stage, pod: string): Promise<void> {
-  await expectStatus(stage, 'DELETE', `${collectionPath('Pod', stage.namespace)}/${pod}`, {});
+/**
+ * Deletes an object as a person would.
+ *
+ * @param options as Kubernetes has them: `gracePeriodSeconds` and others
+ */
+export async function deleteObject(
+  stage: Stage,
+  kind: ResourceKind,
+  name: string,
+  options: JsonObject = {},
+): Promise<void> {
+  await expectStatus(stage, 'DELETE', `${collectionPath(kind, stage.namespace)}/${name}`, options);
 }
 
 /** Makes an object as a person would. */
-export async function post(
-  stage: Stage,
-  kind: 'Database' | 'Secret' | 'Shard',
-  object: JsonObject,
-): Promise<void> {
+export async function post(stage: Stage, kind: ResourceKind, object: JsonObject): Promise<void> {
   await expectStatus(stage, 'POST', collectionPath(kind, stage.namespace), {
     apiVersion: apiVersionOf(kind),
     kind,

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
 import { connectAdmin } from '#shared/admin/connect.ts';
 import type { Read } from '#shared/kernel/read.ts';
+import { shardLabel } from '#shared/api/labels.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
@@ -96,6 +97,7 @@ export async function buildStage(options: StageOptions): Promise<BuiltStage> {
     adminUrl: dataPlane.adminUrl,
     ...eyesOn(topologyEtcd.endpoint, dataPlane, stack),
     bucket,
+    loseMember: (pod) => dataPlane.faults.inject({ kind: 'podDeath', pod, leaves: 'nothing' }),
     relay: () => readRelay(millrace.relayUrl),
     requests: () => meter.requests(),
     say: (text) => screen.say(text),
@@ -250,6 +252,7 @@ function memberLines(world: World, shardName: string): readonly MemberLine[] {
     record?.kind === 'ours' && record.record.state !== 'choosing' ? record.record : undefined;
   return world
     .all('Pod')
+    .filter(({ metadata }) => metadata.labels?.[shardLabel] === shardName)
     .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
     .map((pod): MemberLine => {
       const { name, uid, deletionTimestamp } = pod.metadata;

@@ -1,5 +1,4 @@
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import * as z from 'zod';
 
 /** Numbers of fields in the data plane's record of a database, and in the location of its backups that is one of them. */
 const locationField = 2;
@@ -7,36 +6,6 @@ const ownFields: ReadonlySet<number> = new Set([1, 2, 3]);
 
 /** No version of the data plane has it. */
 const laterField = 99;
-
-const keyValues = z.object({ kvs: z.array(z.object({ value: z.base64() })).min(1) });
-
-/** The data plane's record of a database, as bytes: what a codec leaves out, or puts in another order, shows. */
-export interface DatabaseBytes {
-  read(): Promise<Uint8Array>;
-  write(value: Uint8Array): Promise<void>;
-}
-
-export function openDatabaseBytes(endpoint: string, key: string): DatabaseBytes {
-  const ask = async (what: 'range' | 'put', body: object): Promise<unknown> => {
-    const answer = await fetch(new URL(`/v3/kv/${what}`, endpoint), {
-      method: 'POST',
-      body: JSON.stringify({ key: Buffer.from(key).toString('base64'), ...body }),
-    });
-    if (!answer.ok) {
-      throw new Error(`etcd answers ${answer.status}`);
-    }
-    return answer.json();
-  };
-  return {
-    async read() {
-      const [first] = keyValues.parse(await ask('range', {})).kvs;
-      return Buffer.from(first?.value ?? '', 'base64');
-    },
-    async write(value) {
-      await ask('put', { value: Buffer.from(value).toString('base64') });
-    },
-  };
-}
 
 /** With a field of a later version of the data plane, in the record and in its location. */
 export function withLaterFields(record: Uint8Array): Uint8Array {

@@ -4,7 +4,8 @@ import { parseOwner } from '#shared/api/repository-owner.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { expect, patchObject, patienceSeconds, post, required } from './acts.ts';
 import { type BucketSeen, openBucket, region } from './bucket-seen.ts';
-import { openDatabaseBytes, othersIn, withLaterFields } from './database-bytes.ts';
+import { othersIn, withLaterFields } from './database-bytes.ts';
+import { openKeyBytes } from './key-bytes.ts';
 import type { Stage } from './stage.ts';
 
 const secretName = 'backup-keys';
@@ -24,7 +25,7 @@ export async function repository(stage: Stage): Promise<void> {
   const bucket = openBucket({ endpoint, root });
   try {
     await prepareBuckets(stage, bucket);
-    const record = openDatabaseBytes(stage.topologyEndpoint, recordKey);
+    const record = openKeyBytes(stage.topologyEndpoint, recordKey);
     await record.write(withLaterFields(await record.read()));
     const others = othersIn(await record.read());
     stage.say(

@@ -6,7 +6,7 @@ import {
   annotatePod,
   claimUids,
   createObjects,
-  deletePod,
+  deleteObject,
   drainState,
   expect,
   expectLeft,
@@ -20,6 +20,9 @@ import {
 } from './acts.ts';
 import { backups } from './backups.ts';
 import { badHints } from './bad-hints.ts';
+import { deadRecord } from './dead-record.ts';
+import { handover } from './handover.ts';
+import { holderDies } from './holder-dies.ts';
 import { queueDown } from './queue-down.ts';
 import { repository } from './repository.ts';
 import type { Scene, Stage } from './stage.ts';
@@ -61,10 +64,27 @@ export const scenes: readonly Scene[] = [
     play: backups,
   },
   {
+    name: 'dead-record',
+    title: 'the record of a killed pooler is deleted; that of a live one with a similar name stays',
+    play: deadRecord,
+  },
+  {
     name: 'repository',
     title: 'where backups go is set, refused where something is amiss, and moved once confirmed',
     needsBucket: true,
     play: repository,
+  },
+  {
+    name: 'handover',
+    title: 'two of four nodes of GoVerse go: one by SIGTERM alone, one after a hand-over',
+    isWithoutShard: true,
+    play: handover,
+  },
+  {
+    name: 'holder-dies',
+    title: 'kill -9 of the node that holds the pins, in the middle of a hand-over',
+    isWithoutShard: true,
+    play: holderDies,
   },
 ];
 
@@ -129,7 +149,7 @@ async function lostPod(stage: Stage): Promise<void> {
   const lost = stage.world.all('Pod').find(({ metadata }) => metadata.name !== primary);
   const { name, uid } = required(lost, 'a replica').metadata;
   stage.say(`someone deletes the pod ${name}`);
-  await deletePod(stage, name);
+  await deleteObject(stage, 'Pod', name);
   await stage.world.until(`${name} has come back`, patienceSeconds, () => {
     const pod = stage.world.get('Pod', name);
     return pod !== undefined && pod.metadata.uid !== uid && isReady(pod);

@@ -131,7 +131,7 @@ async function playAll(
   const results: SceneResult[] = [];
   for (const scene of toPlay) {
     signal.throwIfAborted();
-    if (scene.name !== 'create') {
+    if (scene.name !== 'create' && scene.isWithoutShard !== true) {
       await untilInterrupted(prepare(stage), signal);
     }
     screen.scene(scene.name, scene.title);

@@ -40,6 +40,8 @@ export interface Stage {
   backups(): Promise<readonly Backup[]>;
   /** An S3 server, where a scene that is played needs one. */
   readonly bucket: BucketServer | undefined;
+  /** kill -9 of all that runs in a member's pod; the pod's object vanishes with it. */
+  loseMember(pod: string): Promise<void>;
   /** What the relay says of its own sending, asked now. */
   relay(): Promise<RelayReading>;
   /** Every request of Millrace that the API server has answered so far. */
@@ -56,5 +58,7 @@ export interface Scene {
   readonly title: string;
   /** An S3 server runs beside the stage. */
   readonly needsBucket?: true;
+  /** It is about something else than the Shard, which may be there or not. */
+  readonly isWithoutShard?: true;
   play(stage: Stage): Promise<void>;
 }

@@ -5,7 +5,14 @@ import type { KubeObject } from '#shared/kube/resources.ts';
 import { Changes } from './changes.ts';
 
 /** The kinds the show looks at. */
-const followed = ['Database', 'Shard', 'Pod', 'PersistentVolumeClaim', 'Event'] as const;
+const followed = [
+  'Database',
+  'Shard',
+  'GoverseCluster',
+  'Pod',
+  'PersistentVolumeClaim',
+  'Event',
+] as const;
 type Followed = (typeof followed)[number];
 
 /** What the API server holds in one namespace, followed by watches. */
