@@ -21,6 +21,10 @@ export interface Books {
   readonly isStill: boolean;
   /** Pods that go cleanly and are no node that can be told, while there are nodes that no pod is. */
   readonly unidentified: readonly PodView[];
+  /** Who goes quickly and was not counted before. */
+  readonly quick: readonly PodView[];
+  /** Who left the cluster before being let go. */
+  readonly broken: readonly Leaver[];
   readonly counts: readonly Count[];
   readonly gauges: readonly Gauge[];
 }
@@ -43,9 +47,10 @@ export function keepBooks(
   const known =
     view === null ? (before.leavers ?? []) : leaversNow(before, view, members, pods, cluster, now);
   const leavers = known.map((leaver) => timedOut(countedAnew(leaver, now), cluster, now));
+  const broken = view === null ? [] : vanished(before, leavers, view);
   const ended = [
     ...leavers.filter((leaver) => leaver.end !== undefined && endOf(before, leaver) === undefined),
-    ...(view === null ? [] : vanished(before, leavers, view)),
+    ...broken,
   ];
   const quick = quickNow(before.quick ?? [], pods, cluster);
   const still = view === null ? before.still : stillNow(before, view, pods, leavers, cluster, now);
@@ -66,7 +71,9 @@ export function keepBooks(
       (pod) =>
         causeOf(pod, cluster) !== null && !members.nodeOf.has(pod.uid) && members.strays.length > 0,
     ),
-    ...tellings(ended, view, now, quick.fresh),
+    quick: quick.fresh,
+    broken,
+    ...tellings(ended, view, now, quick.fresh.length),
   };
 }
 
@@ -200,15 +207,13 @@ function quickNow(
   before: readonly string[],
   pods: readonly PodView[],
   { mode }: ClusterView,
-): { readonly all: string[]; readonly fresh: number } {
-  const going = pods
-    .filter((pod) => pod.isBeingDeleted && (pod.mode ?? mode) === 'quick')
-    .map(({ uid }) => fnv1a32(uid));
-  const fresh = going.filter((uid) => !before.includes(uid));
+): { readonly all: string[]; readonly fresh: readonly PodView[] } {
+  const going = pods.filter((pod) => pod.isBeingDeleted && (pod.mode ?? mode) === 'quick');
+  const fresh = going.filter(({ uid }) => !before.includes(fnv1a32(uid)));
   // What was counted and is gone is forgotten with the next one: forgetting alone is worth no write.
   return fresh.length === 0
-    ? { all: [...before], fresh: 0 }
-    : { all: going.slice(0, mostCounted), fresh: fresh.length };
+    ? { all: [...before], fresh }
+    : { all: going.slice(0, mostCounted).map(({ uid }) => fnv1a32(uid)), fresh };
 }
 
 function stillNow(

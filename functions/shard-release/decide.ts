@@ -38,7 +38,7 @@ import {
   shardsLeft,
   unsettled,
 } from './plan.ts';
-import type { ReleaseState } from './record.ts';
+import type { Leaver, ReleaseState } from './record.ts';
 import type { ReleaseSnapshot } from './snapshot.ts';
 import { type Standing, statusEffects } from './status.ts';
 
@@ -165,6 +165,7 @@ function notKnown(
       ...advanceTo(snapshot, recordAfter(snapshot, books, { state, reason, wake }, now)),
       ...mirrors,
       ...statusEffects(snapshot, { kind: 'unknown', reason, message }, null, now),
+      ...events(snapshot, books),
     ]),
     counts: books.counts,
     gauges: books.gauges,
@@ -250,7 +251,7 @@ function nobodyLeaves(input: ReleaseInput, now: Instant): ReleaseDecision | unde
     ...advanceTo(snapshot, after),
     ...mirrorEffects(snapshot, books, input.pods),
     ...statusEffects(snapshot, standing, { view, books }, now),
-    ...endEvents(snapshot, books),
+    ...events(snapshot, books),
   ];
   const { counts, gauges } = books;
   return wake === undefined
@@ -435,7 +436,7 @@ function goingOn(
     ...(advance.length === 0
       ? []
       : statusEffects(snapshot, { kind, reason, message }, { view, books }, now)),
-    ...endEvents(snapshot, books),
+    ...events(snapshot, books),
   ];
   const { counts, gauges } = books;
   return move === undefined || record === null
@@ -447,24 +448,45 @@ function goingOn(
       };
 }
 
-/** One Event for each hand-over that ended with this look. */
-function endEvents({ record }: ReleaseSnapshot, books: Books): Effect<'emitEvent'>[] {
+/** One Event for each node that begins to go, and for each whose going ended, with this look. */
+function events({ record, cluster }: ReleaseSnapshot, books: Books): Effect<'emitEvent'>[] {
   const before = record.kind === 'ours' ? (record.record.data.leavers ?? []) : [];
-  return (books.data.leavers ?? []).flatMap(({ uid, pod, end, had }) => {
-    const isNew = end !== undefined && before.find((known) => known.uid === uid)?.end !== end;
-    if (!isNew) {
+  const beginnings = (books.data.leavers ?? [])
+    .filter(({ uid, why }) => !before.some((known) => known.uid === uid && known.why === why))
+    .map(({ pod, why, had }) =>
+      event('Normal', 'HandoverBegun', `${pod} ${goings[why]}: its ${had} shards are handed over`),
+    );
+  const quick = books.quick.map(({ name, mode }) =>
+    event(
+      'Normal',
+      'ShutdownQuick',
+      `${name} is deleted, quickly as ${mode === null ? `gvc/${cluster.name} says` : 'it says itself'}: its shards stay as they are`,
+    ),
+  );
+  const ends = (books.data.leavers ?? [])
+    .filter(({ uid, end }) => before.find((known) => known.uid === uid)?.end !== end)
+    .flatMap(endEvent);
+  const broken = books.broken.map(({ pod, had }): Effect<'emitEvent'> => ({
+    ...event('Warning', 'HandoverBroken', `${pod} left before its ${had} shards were handed over`),
+    level: 'error',
+  }));
+  return [...beginnings, ...quick, ...ends, ...broken];
+}
+
+const goings = { deleted: 'is deleted', requested: 'is asked to leave' } as const;
+
+function endEvent({ pod, end, had }: Leaver): Effect<'emitEvent'>[] {
+  switch (end) {
+    case undefined:
       return [];
+    case 'released':
+      return [event('Normal', 'ShardsReleased', `the ${had} shards of ${pod} have other nodes`)];
+    case 'timeout':
+    case 'givenUp': {
+      const message = `the shards of ${pod} could not be handed over in time`;
+      return [event('Warning', 'HandoverTimedOut', message)];
     }
-    return end === 'released'
-      ? [event('Normal', 'ShardsReleased', `the ${had} shards of ${pod} have other nodes`)]
-      : [
-          event(
-            'Warning',
-            'HandoverTimedOut',
-            `the shards of ${pod} could not be handed over in time`,
-          ),
-        ];
-  });
+  }
 }
 
 function event(type: 'Normal' | 'Warning', reason: Reason, message: string): Effect<'emitEvent'> {
@@ -488,7 +510,7 @@ function stuck(
       ...advanceTo(snapshot, record),
       ...mirrorEffects(snapshot, books, pods),
       ...statusEffects(snapshot, { kind: 'unmet', reason, message }, { view, books }, now),
-      ...endEvents(snapshot, books),
+      ...events(snapshot, books),
     ]),
     counts: books.counts,
     gauges: books.gauges,

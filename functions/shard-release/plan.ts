@@ -52,14 +52,12 @@ export function handOver(view: GoverseView, leaving: ReadonlySet<string>, id: st
     leaving.has(shard.current) && marksOf(shard).includes(id) && !isRetargeted.has(shard.shard);
   const planned = { nodes: others, shards: replaced(view.shards, retargets) };
   const holder = fullest(countTargets(others, planned.shards));
-  const writes = [
-    ...pinsOf(view, holder, id),
-    ...[
-      ...retargets.filter(({ target }) => target === holder),
-      ...retargets.filter(({ target }) => target !== holder),
-      ...(isUnevenAmong(planned) ? levelling(planned, holder, isOnItsWay) : []),
-    ].map((shard) => pinned(shard, id)),
-  ];
+  const moves = [
+    ...retargets.filter(({ target }) => target === holder),
+    ...retargets.filter(({ target }) => target !== holder),
+    ...(isUnevenAmong(planned) ? levelling(planned, holder, isOnItsWay) : []),
+  ].map((shard) => pinned(shard, id));
+  const writes = [...pinsOf(view, holder, id), ...moves];
   if (writes.length > 0) {
     return { kind: 'write', what: 'handover', writes };
   }

@@ -67,6 +67,8 @@ interface EffectByKind {
     readonly type: 'Normal' | 'Warning';
     readonly reason: string;
     readonly message: string;
+    /** How loud the log says it, where a Warning is more than that. */
+    readonly level?: 'error';
   };
   deleteObject: { readonly object: ObjectRef; readonly guard: DeleteGuard };
   /** A compare-and-swap in the topology store. */

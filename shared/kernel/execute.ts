@@ -551,7 +551,10 @@ function refuseLateSend(what: string, sendBy: Instant, { clock }: Invocation): v
   }
 }
 
-/** Best effort. The name is made from what the Event says, so that a repeated look does not say it twice. */
+/**
+ * Best effort, after a line in the log, which outlives it. The name is made from what the Event says, so that a repeated
+ * look does not say it twice.
+ */
 async function emitEvent(
   stepName: string,
   effect: Effect<'emitEvent'>,
@@ -559,6 +562,8 @@ async function emitEvent(
   writers: Writers,
   invocation: Invocation,
 ): Promise<WriteResult> {
+  const { type, reason, message, level = type === 'Warning' ? 'warn' : 'info' } = effect;
+  invocation.logger[level]({ reason, message }, 'event');
   const said = [
     stepName,
     state.uid,

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { membersOf } from '#functions/shard-release/members.ts';
 import { plusSeconds } from '#shared/kernel/instant.ts';
 import { unknown } from '#shared/kernel/read.ts';
+import { recordText } from '#shared/kernel/record.ts';
 import { aLeaver, aPod, aReleaseOf, mark, now } from './a-release.ts';
 
 const kinds = ({ effects }: { readonly effects: readonly { readonly kind: string }[] }) =>
@@ -206,7 +207,19 @@ describe('the rows, each on its own', () => {
     const decision = leaving().decide();
 
     expect(decision).toMatchObject({ outcome: 'acting', reason: 'HandingOver' });
-    expect(kinds(decision)).toEqual(['advance', 'patchObject', 'applyStatus', 'writeShards']);
+    expect(kinds(decision)).toEqual([
+      'advance',
+      'patchObject',
+      'applyStatus',
+      'emitEvent',
+      'writeShards',
+    ]);
+    expect(decision.effects).toContainEqual({
+      kind: 'emitEvent',
+      type: 'Normal',
+      reason: 'HandoverBegun',
+      message: 'c is deleted: its 8 shards are handed over',
+    });
     expect(decision.effects[1]).toMatchObject({
       patch: { metadata: { annotations: { 'release.millrace.dev/state': 'draining' } } },
     });
@@ -279,6 +292,46 @@ describe('the rows, each on its own', () => {
       labels: { mode: 'clean', status: 'error' },
       count: 1,
     });
+    expect(decision.effects).toContainEqual({
+      kind: 'emitEvent',
+      type: 'Warning',
+      reason: 'HandoverBroken',
+      message: 'c left before its 8 shards were handed over',
+      level: 'error',
+    });
+  });
+
+  test.each([
+    ['gvc/world says', 'quick', null],
+    ['it says itself', 'clean', 'quick'],
+  ] as const)('a quick one is told once, and who chose that: as %s', (who, mode, ownMode) => {
+    const quick = aReleaseOf('a', 'b')
+      .withCluster({ mode })
+      .withPod('b', { isBeingDeleted: true, mode: ownMode });
+
+    const first = quick.decide();
+    const record = first.effects.find(({ kind }) => kind === 'advance');
+    const text = record?.kind === 'advance' && record.record !== null ? record.record : undefined;
+    const second = quick.withRecordText(recordText(text ?? expect.unreachable())).decide();
+
+    expect(first.effects).toContainEqual({
+      kind: 'emitEvent',
+      type: 'Normal',
+      reason: 'ShutdownQuick',
+      message: `b is deleted, quickly as ${who}: its shards stay as they are`,
+    });
+    expect(kinds(second)).not.toContain('emitEvent');
+    expect(kinds(first)).not.toContain('writeShards');
+  });
+
+  test('a time that passes while the keys cannot be read is told too', () => {
+    const late = leaving()
+      .withRecord('moving', { leavers: [aLeaver('c', 31)] })
+      .withUnknownKeys();
+
+    expect(late.decide().effects).toContainEqual(
+      expect.objectContaining({ kind: 'emitEvent', reason: 'HandoverTimedOut' }),
+    );
   });
 });
 

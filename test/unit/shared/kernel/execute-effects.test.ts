@@ -814,6 +814,30 @@ describe('an Event', () => {
     },
   );
 
+  test.each([
+    ['info', 'Normal', {}],
+    ['warn', 'Warning', {}],
+    ['error', 'Warning', { level: 'error' }],
+  ] as const)('is told by the log too, at the level %s', async (level, type, more) => {
+    const { writers } = aWriter();
+    const logger = createLogger('silent', {});
+    const line = vi.spyOn(logger, level);
+    const effect = { ...anEvent('no standby is ready'), type, ...more };
+
+    await execute(
+      step,
+      aTarget(null),
+      acting('DrainForced', '', [effect]),
+      writers,
+      anInvocation({ logger }),
+    );
+
+    expect(line).toHaveBeenCalledWith(
+      { reason: 'DrainStuck', message: 'no standby is ready' },
+      'event',
+    );
+  });
+
   test('has the first kibibyte of a long message', async () => {
     const { manifest } = await emitted(anEvent('m'.repeat(2_000)));
 
