@@ -212,7 +212,7 @@ describe('what happens meanwhile', () => {
     expect(run.goverse.measured().unroutable.maxMs).toBeLessThanOrEqual(45_000);
   });
 
-  test('the holder dies: its shards are levelled at once', async () => {
+  test('the holder dies: its shards are levelled at once, and who was released is emptied anew', async () => {
     const run = await SimulatedRelease.settled({ nodes: ['a', 'b', 'c', 'd'] });
 
     run.ask('d');
@@ -220,8 +220,12 @@ describe('what happens meanwhile', () => {
     run.goverse.begin();
     run.kill('a');
 
-    await run.run(40);
+    await run.until(() => run.reason === 'PinsTakenOff', 40);
     expect(run.goverse.measured().allOwnedMs).toBeLessThanOrEqual(35_000);
+    expect(run.pod('d')?.mirror).toBe('draining');
+
+    await run.until(() => run.pod('d')?.mirror === 'released', 30);
+    expect(run.goverse.load('d')).toBe(0);
     run.ask('d', false);
     await expectSettled(run);
   });
