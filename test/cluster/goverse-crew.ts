@@ -106,17 +106,28 @@ export class GoverseCrew implements AsyncDisposable {
     member.isLeaving = true;
     this.#note(`${pod} is to leave`);
     await stage.ask('DELETE', 'Pod', pod);
-    while (!member.isKilled) {
-      const mirror = mirrorSchema.safeParse(await stage.mirrorOf(pod));
-      if (mirror.data?.state === 'released') {
-        break;
-      }
-      await delay(100);
-    }
+    await this.#preStop(pod, member);
     await member.process.stop();
     await stage.ask('DELETE', 'Pod', pod, { gracePeriodSeconds: 0 });
     this.#members.delete(pod);
     this.#note(`${pod} has left${member.isKilled ? ', killed' : ''}`);
+  }
+
+  /** What was told once and is told no more is as good as the word: somebody else must have let the node go. */
+  async #preStop(pod: string, member: Member): Promise<void> {
+    let told = '';
+    while (!member.isKilled && told !== 'released') {
+      const answer = mirrorSchema.safeParse(await this.#options.stage.mirrorOf(pod));
+      const state = answer.data?.state ?? 'nothing';
+      if (state !== told) {
+        this.#note(`${pod} is told ${state}`);
+      }
+      if (told === 'draining' && state === 'nothing') {
+        return;
+      }
+      told = state;
+      await delay(100);
+    }
   }
 
   /** kill -9 of some node; its pod goes with it, and it returns after a while. Nobody where too few are left. */

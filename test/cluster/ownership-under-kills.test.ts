@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -22,13 +22,16 @@ const seed = Number(process.env['MILLRACE_KILL_SEED'] ?? 1);
 const speed = Number(process.env['MILLRACE_GOVERSE_SPEED'] ?? 4);
 const shardCount = Number(process.env['MILLRACE_GOVERSE_SHARDS'] ?? 512);
 const nodeCount = 5;
+/** A file for all that was written, decided and killed. */
+const protocolPath = process.env['MILLRACE_KILL_LOG'];
 
 const cluster = 'owners';
 const keys = keysOf(`/${cluster}`);
 /** As the Shard of the stage has them. */
 const quietMs = 5_000;
 const deleteAfterMs = 6_000;
-const patienceSeconds = 240;
+/** A machine that other work has to itself at times starves GoVerse of its leases, and then it all begins anew. */
+const patienceSeconds = 600;
 /** A write of Millrace is waited for no longer than this; then whoever is to be killed is. */
 const writeTimeoutMs = 10_000;
 
@@ -47,14 +50,24 @@ interface Kill {
   readonly member: number;
 }
 
+/** Everybody's turn comes once in a round, in an order of its own. */
 function drawKills(random: () => number): readonly Kill[] {
-  return Array.from({ length: kills }, () => ({
-    victim: draw(victims, random) ?? 'worker',
-    moment: draw(moments, random) ?? 'anytime',
-    afterMs: Math.round(500 + random() * 7_000),
-    awayMs: Math.round(500 + random() * 5_000),
-    member: Math.floor(random() * 3),
-  }));
+  const rounds = Array.from({ length: Math.ceil(kills / victims.length) }, () =>
+    victims
+      .map((victim) => ({ victim, place: random() }))
+      .toSorted((one, other) => one.place - other.place)
+      .map(({ victim }) => victim),
+  );
+  return rounds
+    .flat()
+    .slice(0, kills)
+    .map((victim) => ({
+      victim,
+      moment: draw(moments, random) ?? 'anytime',
+      afterMs: Math.round(500 + random() * 7_000),
+      awayMs: Math.round(500 + random() * 5_000),
+      member: Math.floor(random() * 3),
+    }));
 }
 
 const statusSchema = z.object({
@@ -86,8 +99,10 @@ describe.skipIf(missingControlPlane !== undefined)('who owns what while anything
       try {
         await run.play();
       } catch (error) {
-        await run.tell();
+        run.tell();
         throw error;
+      } finally {
+        await run.keep();
       }
     },
   );
@@ -125,7 +140,8 @@ class Run {
     ending.abort();
     await atWork;
     await this.#comesToRest();
-    const verdict = await this.#judge();
+    await this.#stage.journal.caughtUp();
+    const verdict = this.#judge();
     this.#report(verdict.counts);
 
     expect(verdict.violations).toEqual([]);
@@ -144,7 +160,6 @@ class Run {
   /** A cluster with its shards in place, flags of others on some, and records of poolers that were killed. */
   async #begin(): Promise<Readonly<Record<string, string>>> {
     const { journal } = this.#stage;
-    await this.#stage.untilSteady();
     this.#live = this.#stage.poolerKeys().toSorted();
     for (const [place, ending] of ['0', '1', '-svc', 'x'].entries()) {
       const live = this.#live[place % this.#live.length] ?? expect.unreachable();
@@ -278,21 +293,25 @@ class Run {
     await expect
       .poll(() => this.#conditions('GoverseCluster', cluster), { timeout: 120_000, interval: 500 })
       .toMatchObject({ Ready: 'True', Reconciling: 'False', Stalled: 'False', Released: 'True' });
+    // What was written last is accounted for by a look behind it.
     await expect
-      .poll(() => this.#conditions('Shard', shardName), { timeout: 120_000, interval: 500 })
-      .toMatchObject({ TopologyClean: 'True' });
+      .poll(() => this.#looks(), { timeout: 120_000, interval: 500 })
+      .toEqual(['settled', 'settled']);
+    expect(await this.#conditions('Shard', shardName)).toMatchObject({ TopologyClean: 'True' });
     await journal.caughtUp();
     const before = { asked: this.#stage.transactions.length, revision: journal.revision };
     for (let look = 0; look < 3; look += 1) {
-      const release = await this.#stage.lookAt('shard-release', 'GoverseCluster', cluster);
-      const cleanup = await this.#stage.lookAt('etcd-cleanup', 'Shard', shardName);
-      expect([release, cleanup]).toMatchObject([
-        { outcome: 'settled', effects: [] },
-        { outcome: 'settled', effects: [] },
-      ]);
+      expect(await this.#looks()).toEqual(['settled', 'settled']);
     }
     await journal.caughtUp();
     expect({ asked: this.#stage.transactions.length, revision: journal.revision }).toEqual(before);
+  }
+
+  /** How a look of each step ends, and what it wrote on the way. */
+  async #looks(): Promise<readonly string[]> {
+    const release = await this.#stage.lookAt('shard-release', 'GoverseCluster', cluster);
+    const cleanup = await this.#stage.lookAt('etcd-cleanup', 'Shard', shardName);
+    return [release, cleanup].map(({ outcome, effects }) => [outcome, ...effects].join(', '));
   }
 
   async #conditions(kind: 'Shard' | 'GoverseCluster', name: string) {
@@ -333,9 +352,8 @@ class Run {
     );
   }
 
-  async #judge() {
+  #judge() {
     const { journal, transactions, ownerWrites } = this.#stage;
-    await journal.caughtUp();
     return judge({
       entries: journal.entries,
       transactions,
@@ -361,28 +379,40 @@ class Run {
     process.stderr.write(`seed ${seed}: ${told.join('; ')}\n`);
   }
 
-  /** What a run that failed is looked into with. */
-  async tell(): Promise<void> {
+  /** What a run that failed is looked into with: the end of it all. */
+  tell(): void {
+    const text = this.#protocol().map(
+      ([what, lines]) => `--- ${what}\n${lines.slice(-60).join('\n')}`,
+    );
+    process.stderr.write(`seed ${seed}\n${text.join('\n')}\n`);
+  }
+
+  /** Writes down the whole run, where that is wanted. */
+  async keep(): Promise<void> {
+    if (protocolPath !== undefined) {
+      const text = this.#protocol().map(([what, lines]) => `--- ${what}\n${lines.join('\n')}\n`);
+      await writeFile(protocolPath, text);
+    }
+  }
+
+  #protocol(): readonly (readonly [string, readonly string[]])[] {
     const { journal, remarks, decisions } = this.#stage;
-    const { violations, counts } = await this.#judge();
-    this.#report(counts);
-    const parts: readonly (readonly [string, readonly string[]])[] = [
+    const { violations, counts } = this.#judge();
+    return [
       ['schedule', this.#schedule.map((kill) => JSON.stringify(kill))],
       ['killed', this.#struck],
-      ['GoVerse', this.#crew.log.slice(-40)],
-      ['Millrace said', remarks.slice(-20)],
+      ['GoVerse', this.#crew.log],
+      ['Millrace said', remarks],
       [
         'decided',
         decisions
-          .slice(-20)
+          .filter(({ step }) => step === 'shard-release' || step === 'etcd-cleanup')
           .map(({ at, step, reason, message }) => `${at} ${step} ${reason}: ${message}`),
       ],
-      ['violations', violations],
+      ['written', journal.entries.map(describeEntry)],
+      ['counts', Object.entries(counts).map(([what, count]) => `${what}: ${count}`)],
       ['gaps', journal.gaps],
-      ['written last', journal.entries.slice(-60).map(describeEntry)],
+      ['violations', violations],
     ];
-    process.stderr.write(
-      `seed ${seed}\n${parts.map(([what, lines]) => `--- ${what}\n${lines.join('\n')}`).join('\n')}\n`,
-    );
   }
 }

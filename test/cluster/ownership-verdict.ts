@@ -248,10 +248,18 @@ function foreignWrite(entry: JournalEntry, evidence: Evidence, count: Count): st
   const hadFlags = was?.flags ?? [];
   return [
     ...(String(hadFlags) === String(is.flags) ? [] : ['somebody else changed flags']),
-    ...(was !== undefined && was.target !== is.target && was.current !== is.current
-      ? ['somebody changed target and owner at once']
-      : []),
+    ...(was === undefined || isOfGoverse(was, is) ? [] : ['no node of GoVerse writes that']),
   ];
+}
+
+/** A retarget leaves the owner alone; an owner comes where the shard is meant for it, and goes where it is not. */
+function isOfGoverse(was: ShardValue, is: ShardValue): boolean {
+  if (was.current === is.current) {
+    return true;
+  }
+  const isClaim = is.current === is.target;
+  const isRelease = is.current === '' && is.target !== was.current;
+  return was.target === is.target && (isClaim || isRelease);
 }
 
 function shardOf({ key }: JournalEntry, { keys, shardCount }: Evidence): number | undefined {

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import {
   type ClientHttp2Session,
   type IncomingHttpHeaders,
-  type OutgoingHttpHeaders,
   type ServerHttp2Session,
   type ServerHttp2Stream,
   connect,
@@ -112,11 +111,11 @@ async function carry(
     }
   }
   if (answer.isHeadOnly) {
-    stream.respond(answer.head as OutgoingHttpHeaders, { endStream: true });
+    stream.respond(answer.head, { endStream: true });
     return;
   }
-  stream.respond(answer.head as OutgoingHttpHeaders, { waitForTrailers: true });
-  stream.once('wantTrailers', () => stream.sendTrailers(answer.trailers as OutgoingHttpHeaders));
+  stream.respond(answer.head, { waitForTrailers: true });
+  stream.once('wantTrailers', () => stream.sendTrailers(answer.trailers));
   stream.end(answer.body);
 }
 
@@ -125,7 +124,7 @@ async function ask(
   headers: IncomingHttpHeaders,
   body: Buffer,
 ): Promise<Answer> {
-  const asked = behind.request(headers as OutgoingHttpHeaders, { endStream: false });
+  const asked = behind.request(headers, { endStream: false });
   const { promise, resolve, reject } = Promise.withResolvers<Omit<Answer, 'body' | 'trailers'>>();
   let trailers: IncomingHttpHeaders = {};
   asked.once('response', (head, flags) => resolve({ head, isHeadOnly: (flags & endStream) !== 0 }));
