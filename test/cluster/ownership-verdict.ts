@@ -36,12 +36,12 @@ export interface Verdict {
 /** Judges the journal of a run by what may never have been written, whoever died when. */
 export function judge(evidence: Evidence): Verdict {
   const violations: string[] = [];
-  const { ours, lost } = attribute(evidence, violations);
+  const ours = attribute(evidence, violations);
   const history = new PoolerHistory(evidence);
   const counts: Record<string, number> = {
     written: evidence.entries.length,
     ours: ours.size,
-    'ours without an answer': lost,
+    'ours, and Millrace was not told': [...ours.values()].filter(({ isTold }) => !isTold).length,
     refused: evidence.transactions.filter(({ answer }) => answer?.succeeded === false).length,
   };
   const count = (what: string) => void (counts[what] = (counts[what] ?? 0) + 1);
@@ -75,7 +75,6 @@ function attribute({ entries, transactions }: Evidence, violations: string[]) {
   const byRevision = Map.groupBy(entries, ({ revision }) => revision);
   const byWrite = Map.groupBy(entries, ({ key, before }) => `${key} ${before?.modRevision ?? 0}`);
   const ours = new Map<JournalEntry, RecordedTxn>();
-  let lost = 0;
   for (const txn of transactions) {
     const written =
       txn.answer === undefined
@@ -89,10 +88,9 @@ function attribute({ entries, transactions }: Evidence, violations: string[]) {
         `a transaction of ${[...txn.writes.keys()].join(', ')} at ${txn.answer?.revision} is not in the journal as it was asked for`,
       );
     }
-    lost += txn.answer === undefined && written.length > 0 ? 1 : 0;
     written.forEach((entry) => ours.set(entry, txn));
   }
-  return { ours, lost };
+  return ours;
 }
 
 /** Its member died before it answered, or its client before it was told: the journal knows whether it was done. */

@@ -24,6 +24,8 @@ export interface RecordedTxn {
   readonly writesElse: readonly string[];
   /** What the member answered; absent where no answer came back from it. */
   answer?: { readonly succeeded: boolean; readonly revision: number };
+  /** Whether the answer went on to the client. */
+  isTold: boolean;
 }
 
 /** `asked`: it is about to go to its member. `answered`: the member has answered, and its client does not know yet. */
@@ -109,6 +111,7 @@ async function carry(
     if (isCutBefore || options.onTxn(txn, 'answered') === 'breaks') {
       throw new Error('cut');
     }
+    txn.isTold = true;
   }
   if (answer.isHeadOnly) {
     stream.respond(answer.head, { endStream: true });
@@ -172,6 +175,7 @@ function readTxn(member: string, body: Buffer): RecordedTxn {
   return {
     atMs: Date.now(),
     member,
+    isTold: false,
     compares,
     unguarded,
     writes: new Map(messagesIn(fields, 2).flatMap(writeOf)),

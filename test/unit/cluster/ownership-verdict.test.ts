@@ -58,6 +58,7 @@ class Story {
       unguarded: [],
       writes: new Map([[key, bytes]]),
       writesElse: [],
+      isTold: asked !== 'lost',
       ...(asked === 'lost'
         ? {}
         : { answer: { succeeded: true, revision: this.#entries.length }, ...asked }),
