@@ -171,7 +171,7 @@ export class Oracles implements Witness {
     }
     this.#checkNothingLost(current);
     this.#checkPause(current, undefined);
-    if (notOfMembers.has(call.name)) {
+    if (notOfMembers.has(call.name) || by.step === 'etcd-cleanup') {
       return;
     }
     const look = lookOf(current);
@@ -870,9 +870,9 @@ const switchoverWindowSeconds = 75;
 const sendWithinSeconds = 10;
 
 /** Writes that read what they compare once more. */
-const begunByReading: ReadonlySet<string> = new Set(['retire', 'rewrite', 'put owner']);
+const begunByReading: ReadonlySet<string> = new Set(['retire', 'remove', 'rewrite', 'put owner']);
 
-/** Effects that have oracles of their own. */
+/** Effects that have oracles of their own, as all of etcd-cleanup's have. */
 const notOfMembers: ReadonlySet<string> = new Set(['start backup', 'rewrite', 'put owner']);
 
 /** The target is there, or it is not; anything else is not known. */

@@ -3,7 +3,7 @@ import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import type { BucketRequest } from '#test/world/model/buckets.ts';
 import type { Question } from './handler.ts';
 
-/** What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `range`, `lease`, `switch`, `start backup`, `get owner`. */
+/** What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `range`, `retire`, `remove`, `lease`, `switch`, `start backup`, `get owner`. */
 export interface Call {
   readonly via: 'api' | 'topology' | 'admin' | 'bucket' | 'queue';
   readonly name: string;
@@ -81,16 +81,17 @@ function adminCallOf(method: string, path: string): string {
 
 /** By the key that is read or compared: a database's record, the lease of who backs the shard up, or pooler records. */
 function topologyCallOf(isEffect: boolean, body: unknown): string {
-  const { key, compare } = (body ?? {}) as {
+  const { key, compare, success } = (body ?? {}) as {
     readonly key?: string;
     readonly compare?: readonly { readonly key?: string }[];
+    readonly success?: readonly { readonly request_delete_range?: object }[];
   };
   const path = Buffer.from(key ?? compare?.[0]?.key ?? '', 'base64').toString();
   if (path.endsWith('/Database')) {
     return isEffect ? 'rewrite' : 'database';
   }
   if (isEffect) {
-    return 'retire';
+    return success?.[0]?.request_delete_range === undefined ? 'retire' : 'remove';
   }
   return /\/backups\/.+\/lock$/.test(path) ? 'lease' : 'range';
 }

@@ -1,5 +1,7 @@
 import { Oracles, type ObjectWrites } from '#test/world/oracles/oracles.ts';
 import { type InvariantId, type Tally, Violation } from '#test/world/oracles/tally.ts';
+import { hasStopped } from '#shared/topology/topology.ts';
+import { deadRecords } from './dead-records.ts';
 import { type Fault, faultsOf } from './faults.ts';
 import { KnownMoments } from './known-moments.ts';
 import { canBear } from './bearing.ts';
@@ -358,13 +360,19 @@ function countsOf(
 /**
  * Two candidates with the same key strike the same kind of question of the same step, after as many writes and decisions
  * of the same handler, in the same state of all records, while as many pods are there and as many are going, and as many
- * backups are made and under way, and in the same state of what buckets hold.
+ * backups are made and under way, in the same state of what buckets hold, and with as many records of the dead.
  */
 function keyOf({ moment: { operation, world, isFirst }, fault }: Candidate): string {
   const { by, call } = operation;
   const { writes, handler } = by;
   const moment = [writes, handler.looks.length, isFirst];
-  const standing = [stateOf(world), podsIn(world), backupsIn(world), ownersIn(world)];
+  const standing = [
+    stateOf(world),
+    podsIn(world),
+    backupsIn(world),
+    ownersIn(world),
+    deadIn(world),
+  ];
   return [...standing, by.step, call.name, ...moment, fault.name].join('/');
 }
 
@@ -386,6 +394,13 @@ function ownersIn({ buckets }: World): string {
   return Object.entries(buckets.all)
     .map(([name, { objects }]) => `${name} ${Object.keys(objects).length}`)
     .join(', ');
+}
+
+/** `2, 1 stopped`: pooler records without a pooler, where somebody takes them away. */
+function deadIn(world: World): string {
+  const dead = world.activeSteps.has('etcd-cleanup') ? deadRecords(world) : [];
+  const stopped = dead.filter(({ record }) => hasStopped(record));
+  return dead.length === 0 ? '' : `${dead.length}, ${stopped.length} stopped`;
 }
 
 /** The states of all records, for telling moments apart. */
