@@ -68,6 +68,8 @@ export class CleanupOracles implements Witness {
   #sightings: Readonly<Record<string, number>> = {};
   /** The pass that is under way, by the Shard's uid. */
   #passes: Readonly<Record<string, Pass>> = {};
+  /** What the record has authorised: since when it does no more, `null` as long as it does. By `<pooler>@<revision>`. */
+  #acts: Readonly<Record<string, number | null>> = {};
   #isTampered = false;
   /** The API server's own clock was off: waits that it measures may be short. */
   #isSkewed = false;
@@ -80,6 +82,7 @@ export class CleanupOracles implements Witness {
     const copy = new CleanupOracles(this.#tally);
     copy.#sightings = this.#sightings;
     copy.#passes = this.#passes;
+    copy.#acts = this.#acts;
     copy.#isTampered = this.#isTampered;
     copy.#isSkewed = this.#isSkewed;
     return copy;
@@ -89,6 +92,7 @@ export class CleanupOracles implements Witness {
     return {
       sightings: this.#sightings,
       passes: this.#passes,
+      acts: this.#acts,
       isTampered: this.#isTampered,
       isSkewed: this.#isSkewed,
     };
@@ -104,7 +108,8 @@ export class CleanupOracles implements Witness {
     if (kind !== 'Shard' || before === null) {
       return;
     }
-    const isMoved = actIn(before) !== actIn(after) || recordIn(before) !== recordIn(after);
+    const isMoved = recordIn(before) !== recordIn(after);
+    this.#noteAct(actIn(after), world.now);
     if (actor.kind !== 'handler') {
       this.#isTampered ||= isMoved;
       return;
@@ -148,17 +153,7 @@ export class CleanupOracles implements Witness {
     this.#checkWait(name, change, evidence);
     this.#checkDead(name, change, by, world);
     this.#checkSilent(name, change, by);
-    if (!this.#isTampered) {
-      const inForce = actIn(
-        world.api.get('Shard', evidence.shard.metadata.namespace, evidence.shard.metadata.name) ??
-          null,
-      );
-      this.#tally.check(
-        'G4',
-        inForce === authorisationOf(change),
-        () => `${name}: what is authorised is ${inForce ?? 'nothing'}`,
-      );
-    }
+    this.#checkAuthorised(name, change, by);
   }
 
   ended(by: InFlight, world: World): void {
@@ -197,6 +192,31 @@ export class CleanupOracles implements Witness {
       .map(({ key, revision }) => [`${key}@${revision}`, evidence.at] as const)
       .filter(([name]) => standing.has(name));
     this.#sightings = { ...Object.fromEntries(found), ...Object.fromEntries(known) };
+  }
+
+  /** What was authorised before is so no more. Who began when it was may end: nothing lives longer than a few minutes. */
+  #noteAct(act: string | undefined, now: Instant): void {
+    const former = Object.entries(this.#acts)
+      .filter(
+        ([, until]) => until === null || secondsBetween(until as Instant, now) < longestSeconds,
+      )
+      .map(([name, until]) => [name, until ?? now] as const);
+    this.#acts = {
+      ...Object.fromEntries(former),
+      ...(act === undefined ? {} : { [act]: null }),
+    };
+  }
+
+  /** G4: only what was written down, and so counted, while this handler ran or by itself. */
+  #checkAuthorised(name: string, { record: { id }, old }: Change, by: InFlight): void {
+    const until = this.#acts[`${id.cell}/${id.name}@${old.modRevision}`];
+    this.#tally.check(
+      'G4',
+      this.#isTampered ||
+        until === null ||
+        (until !== undefined && until >= by.handler.start.startedAt),
+      () => `${name}: what is authorised is ${JSON.stringify(this.#acts)}`,
+    );
   }
 
   /** G4: passes follow one another no closer than the quiet time, and each is small. */
@@ -325,6 +345,9 @@ export class CleanupOracles implements Witness {
   }
 }
 
+/** Longer than any handler, or any request of one, is under way. */
+const longestSeconds = 300;
+
 const annotation = recordAnnotation('etcd-cleanup');
 
 type Annotated = {
@@ -345,10 +368,6 @@ function actIn(object: Annotated | null): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function authorisationOf({ record: { id }, old }: Change): string {
-  return `${id.cell}/${id.name}@${old.modRevision}`;
 }
 
 function nameOfRevision({ key, modRevision }: { key: string; modRevision: string }): string {

@@ -107,13 +107,10 @@ function missingRecords(
       .filter(
         ({ id }) =>
           !standing.some(
-            ({ record }) =>
-              isSamePooler(record.id, id) &&
-              record.lifecycle !== 'shutdown' &&
-              record.serving === 'serving',
+            ({ record }) => isSamePooler(record.id, id) && record.lifecycle !== 'shutdown',
           ),
       )
-      .map(({ pod }) => `the record of ${pod.name} does not say that it serves`),
+      .map(({ pod }) => `the record of ${pod.name} is gone, or marked`),
     ...deadRecords(world)
       .filter(({ record }) => !isKept(record.id))
       .map(({ key }) => `${key} is left`),
