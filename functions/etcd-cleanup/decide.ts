@@ -81,6 +81,7 @@ export const underWay: readonly CleanupCheck[] = [
   recordMarked,
   recordWritten,
   explainedNow,
+  notDueAnyMore,
   heldUp,
   changeAgain,
 ];
@@ -269,6 +270,15 @@ function explainedNow(input: CleanupInput, now: Instant): CleanupDecision | unde
   const { act } = actingRecord(input.snapshot);
   return staleOf(input) === undefined
     ? cancel(input, now, `${act.pooler} has a member now`)
+    : undefined;
+}
+
+/** People want more patience than when it was authorised: a longer wait holds for what has not been done yet. */
+function notDueAnyMore(input: CleanupInput, now: Instant): CleanupDecision | undefined {
+  const { act } = actingRecord(input.snapshot);
+  const stale = staleOf(input);
+  return stale !== undefined && dueAt(input.snapshot, stale, now) > now
+    ? cancel(input, now, `the record of ${act.pooler} is to be left alone for longer`)
     : undefined;
 }
 

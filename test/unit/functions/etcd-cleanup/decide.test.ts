@@ -443,6 +443,14 @@ describe('a change that is authorised', () => {
     ['has a pod now', retiring().withPod('orders-7')],
     ['has a pooler that answers', retiring().answering(aStatus('orders-7'))],
     ['is not to be touched any more', retiring().shard({ isEnabled: false })],
+    [
+      'is to be left alone for longer than when it was authorised',
+      retiring().shard({ quietSeconds: quietSeconds + 1 }),
+    ],
+    [
+      'is to be deleted later than when it was authorised',
+      deleting().shard({ deleteAfterSeconds: deleteAfterSeconds + 1 }),
+    ],
   ])('is taken back where the record %s', (_, snapshot) => {
     const decision = snapshot.decide();
 
