@@ -156,4 +156,15 @@ export const regressions: readonly Regression[] = [
     },
     without: 'backup-intent-in-the-future-awaited',
   },
+  {
+    found: 'a record was deleted that people meanwhile wanted to be kept for longer',
+    plan: {
+      workload: 'a killed replica leaves its record',
+      strikes: [
+        { at: 67, fault: 'F1 crash before' },
+        { at: 68, fault: 'F18 quietFor and deleteAfter longer' },
+      ],
+    },
+    without: 'cleanup-longer-wait-ignored',
+  },
 ];

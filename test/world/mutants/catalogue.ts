@@ -1,4 +1,5 @@
 import { backupMutants } from './backup-mutants.ts';
+import { cleanupMutants } from './cleanup-mutants.ts';
 import { dataPlaneMutants } from './data-plane-mutants.ts';
 import { drainMutants } from './drain-mutants.ts';
 import { kernelMutants } from './kernel-mutants.ts';
@@ -26,5 +27,6 @@ export const catalogue: readonly Mutant[] = [
   ...poolPodsMutants,
   ...backupMutants,
   ...repositoryMutants,
+  ...cleanupMutants,
   ...relayMutants,
 ];

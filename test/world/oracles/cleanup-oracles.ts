@@ -40,8 +40,8 @@ interface Evidence {
   /** Why nothing may follow from it; none where it is whole. */
   readonly gap: string | undefined;
   /** The shard's own, and all of the namespace. */
-  readonly members: readonly KubeObject<'Pod'>[];
-  readonly pods: readonly KubeObject<'Pod'>[];
+  readonly members: Pods;
+  readonly pods: Pods;
 }
 
 /** What is being changed: the record before and after, none where it is deleted. */
@@ -415,16 +415,17 @@ function evidenceOf(by: InFlight): Evidence | undefined {
     return undefined;
   }
   const ranges = look.slice(0, begin).filter(({ call }) => call.name === 'range');
-  const lists = completeLists(look.slice(begin));
-  const [members] = lists;
+  const lists = look.slice(begin).filter(({ call }) => call.name === 'list Pod');
+  const members = lastWhole(lists.filter(({ call }) => call.selector !== undefined));
+  const pods = lastWhole(lists.filter(({ call }) => call.selector === undefined));
   const records = ranges.flatMap(recordsIn).filter(({ record }) => isOfShard(record, shard));
   return {
     shard,
     at: look[begin]?.at ?? (0 as Instant),
     records,
-    gap: gapIn(ranges, lists, shard),
+    gap: gapInCells(ranges, shard) ?? gapInPods(members, pods),
     members: members ?? [],
-    pods: lists.flat(),
+    pods: [...(members ?? []), ...(pods ?? [])],
   };
 }
 
@@ -432,55 +433,45 @@ function isOfShard({ shard: { tableGroup, shard } }: Content, { spec }: Shard): 
   return tableGroup === spec.tableGroup && shard === spec.shard;
 }
 
-/** Each cell is found and then read, so there are two answers for each; then the members, and the whole namespace. */
-function gapIn(
-  ranges: readonly Seen[],
-  lists: readonly (readonly KubeObject<'Pod'>[])[],
-  { spec }: Shard,
-): string | undefined {
+/** Each cell is found and then read, so there are two answers for each. */
+function gapInCells(ranges: readonly Seen[], { spec }: Shard): string | undefined {
   const cells = new Set(spec.pools.flatMap((pool) => pool.cells));
-  const keys = new Set(
-    ranges.flatMap(kvsOf).map(({ key }) => Buffer.from(key, 'base64').toString()),
-  );
-  const unknown = [...cells].find(
-    (cell) => ![...keys].some((key) => key.endsWith(`/${cell}/Cell`)),
-  );
-  if (unknown !== undefined || ranges.some(({ status }) => status !== 200)) {
-    return `the cell ${unknown ?? ''} could not be read`;
+  const keys = ranges.flatMap(kvsOf).map(({ key }) => Buffer.from(key, 'base64').toString());
+  const unknown = [...cells].find((cell) => !keys.some((key) => key.endsWith(`/${cell}/Cell`)));
+  if (unknown !== undefined) {
+    return `the cell ${unknown} was not found`;
   }
-  if (ranges.length < 2 * cells.size) {
-    return 'not every cell was read';
-  }
-  const [members] = lists;
-  if (members === undefined || lists.length < 2) {
-    return 'the pods of the namespace were not listed to the end';
+  return ranges.length < 2 * cells.size || ranges.some(({ status }) => status !== 200)
+    ? 'not every cell could be read'
+    : undefined;
+}
+
+/** Its own members, and then the whole namespace, because labels can be lost. */
+function gapInPods(members: Pods | undefined, pods: Pods | undefined): string | undefined {
+  if (members === undefined || pods === undefined) {
+    return `the pods of the ${members === undefined ? 'shard' : 'namespace'} were not listed to the end`;
   }
   return members.length === 0 ? 'no pod has the label' : undefined;
 }
 
-/** Lists that were read to their end, page by page. */
-function completeLists(look: readonly Seen[]): readonly (readonly KubeObject<'Pod'>[])[] {
-  const lists: (readonly KubeObject<'Pod'>[])[] = [];
-  let pages: readonly KubeObject<'Pod'>[] = [];
-  for (const { call, status, body } of look) {
-    if (call.name !== 'list Pod') {
-      continue;
-    }
+type Pods = readonly KubeObject<'Pod'>[];
+
+/** The last list that was read to its end, page by page. */
+function lastWhole(pages: readonly Seen[]): Pods | undefined {
+  let whole: Pods | undefined;
+  let part: Pods = [];
+  for (const { status, body } of pages) {
     const { items = [], metadata } = (body ?? {}) as {
-      readonly items?: readonly KubeObject<'Pod'>[];
+      readonly items?: Pods;
       readonly metadata?: { readonly continue?: string };
     };
-    if (status !== 200) {
-      pages = [];
-      continue;
-    }
-    pages = [...pages, ...items];
-    if (metadata?.continue === undefined || metadata.continue === '') {
-      lists.push(pages);
-      pages = [];
+    part = status === 200 ? [...part, ...items] : [];
+    if (status === 200 && (metadata?.continue ?? '') === '') {
+      whole = part;
+      part = [];
     }
   }
-  return lists;
+  return whole;
 }
 
 function kvsOf({ body, status }: Seen): readonly Kv[] {
@@ -499,7 +490,7 @@ function recordsIn(range: Seen): readonly Read[] {
 
 /** Whose record it is, as the look was told; none: nobody's. */
 function whyExplained(record: Content, { shard, members, pods }: Evidence): string | undefined {
-  const pod = [...members, ...pods].find(({ metadata }) => isOf(record, metadata.name));
+  const pod = pods.find(({ metadata }) => isOf(record, metadata.name));
   if (pod !== undefined) {
     return `${pod.metadata.name} is it`;
   }

@@ -15,6 +15,8 @@ export interface Call {
   readonly namespace: string | undefined;
   /** The object, where the path names one. */
   readonly object: string | undefined;
+  /** By which labels a list is narrowed down. */
+  readonly selector: string | undefined;
   /** For the topology and the admin service: the path behind the service proxy. */
   readonly path: string;
 }
@@ -66,7 +68,8 @@ function read(question: Question): Call {
   const isEffect = method !== 'GET';
   const isCached = question.request.query?.['resourceVersion'] !== undefined;
   const name = nameOf(method, kind, object, part, question.request.contentType);
-  return { via: 'api', name, isEffect, isCached, kind, namespace, object, path: '' };
+  const selector = question.request.query?.['labelSelector'];
+  return { via: 'api', name, isEffect, isCached, kind, namespace, object, selector, path: '' };
 }
 
 function adminCallOf(method: string, path: string): string {
@@ -117,6 +120,7 @@ const nothing = {
   kind: undefined,
   namespace: undefined,
   object: undefined,
+  selector: undefined,
   path: '',
 } as const;
 

@@ -128,7 +128,7 @@ function missingRecords(
       ? []
       : ['the record of another shard is gone']),
     ...(consensus.decision?.cohort ?? [])
-      .filter((id) => !running.some((member) => isSamePooler(member.id, id)))
+      .filter((id) => !isKept(id) && !running.some((member) => isSamePooler(member.id, id)))
       .map((id) => `${id.name} is still in the cohort`),
     ...(told?.reason === reason ? [] : [`TopologyClean says ${told?.reason}: ${told?.message}`]),
     ...(state === 'none' || reason === 'CleanupOff' ? [] : [`the record says ${state}`]),
@@ -187,6 +187,8 @@ export const workloads: readonly Workload[] = [
   {
     ...alone,
     name: 'a killed replica leaves its record',
+    // Deleted as soon as it has been quiet once more: the cohort may not have done without it yet.
+    create: aCluster({ cleanup: { ...cleanup, deleteAfter: '10s' } }),
     begin: (world) => {
       leaveRecord(world, ofOthers);
       loseMember(world, aReplica(world));
@@ -205,7 +207,8 @@ export const workloads: readonly Workload[] = [
   {
     ...alone,
     name: 'the dead are named like the living',
-    create: aCluster({ replicas: 2 }),
+    // More than a third of the records.
+    create: aCluster({ replicas: 2, cleanup: { ...cleanup, maxPerPass: 8 } }),
     begin: (world) =>
       leaveRecords(world, [
         ofOthers,
@@ -275,6 +278,22 @@ export const workloads: readonly Workload[] = [
       world.later('a cell is not found', 5, (at) => hideCell(at, 'zone-b', 30));
     },
     bound: { deliveries: 200, perFault: 150 },
+  },
+  {
+    ...alone,
+    name: 'a member that is wanted has no pod',
+    begin: (world) => {
+      leaveRecord(world, ofOthers);
+      kill(world, aReplica(world));
+      leaveRecords(world, [{ name: 'gone' }]);
+    },
+    missing: (world) => {
+      const ofMembers = deadRecords(world).filter(({ record }) => record.id.name.startsWith(base));
+      return [
+        ...missingRecords(world, { kept: ofMembers.map(({ record }) => record.id) }),
+        ...(ofMembers.length === 1 ? [] : ['the record of the member that is wanted is gone']),
+      ];
+    },
   },
   {
     ...alone,
