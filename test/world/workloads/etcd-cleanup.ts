@@ -163,7 +163,7 @@ const pausedForAWhile: Edit = {
 const common = {
   witnesses: [(tally) => new CleanupOracles(tally)],
   bound: { deliveries: 150, perFault: 120 },
-  firstFaultsInCi: 60,
+  firstFaultsInCi: 90,
 } satisfies Partial<Workload>;
 
 const alone = {
