@@ -182,6 +182,30 @@ const ofOthers: Remains = { name: 'replica-of-others', shard: '8-inf' };
 /** A cell whose name makes a pooler's id a hash: its record names the pod by the hostname alone. */
 const longCell = 'zone-of-a-rather-long-cell';
 
+/** One record of a pooler that nobody has: small enough for every order in which handlers can go about it. */
+export function oneDeadRecord(options: Partial<ClusterOptions>): Omit<Workload, 'name'> {
+  return {
+    ...common,
+    steps: ['etcd-cleanup'],
+    create: aCluster({
+      replicas: 1,
+      requiredCount: 1,
+      cleanup: { ...cleanup, quietFor: '5s', deleteAfter: '5s' },
+      ...options,
+    }),
+    begin: (world) => leaveRecords(world, [ofOthers, { name: 'gone' }]),
+    missing: (world) => missingRecords(world),
+    bound: { deliveries: 300, perFault: 0 },
+  };
+}
+
+/** Somebody of a later version writes every record of the dead: it says the same, and one thing more. */
+export function writeDeadRecords(world: World): void {
+  for (const { key, value } of deadRecords(world)) {
+    addField(world, { key: Buffer.from(key), value });
+  }
+}
+
 /** Records whose poolers were killed, of all kinds, beside those of the living. */
 export const workloads: readonly Workload[] = [
   {
@@ -265,8 +289,8 @@ export const workloads: readonly Workload[] = [
     name: 'a dead record is written once more',
     begin: (world) => {
       leaveRecords(world, [ofOthers, { name: 'gone' }]);
-      world.later('somebody of a later version writes it', 6, writeDeadRecord);
-      world.plan({ name: 'and when it is marked', when: isAnyMarked, act: writeDeadRecord });
+      world.later('somebody of a later version writes it', 6, writeDeadRecords);
+      world.plan({ name: 'and when it is marked', when: isAnyMarked, act: writeDeadRecords });
     },
   },
   {
@@ -404,13 +428,6 @@ export const workloads: readonly Workload[] = [
     bound: { deliveries: 300, perFault: 300 },
   },
 ];
-
-/** Somebody of a later version writes every record of the dead: it says the same, and one thing more. */
-function writeDeadRecord(world: World): void {
-  for (const { key, value } of deadRecords(world)) {
-    addField(world, { key: Buffer.from(key), value });
-  }
-}
 
 /** What the status tells of records that stay. */
 function missingCandidates(world: World, wanted: readonly string[]): string[] {
