@@ -98,6 +98,15 @@ describe('a record without a member', () => {
     expect(early).toMatchObject({ outcome: 'waiting', wake: { every: 5 } });
   });
 
+  test('has waited only when the look began to read after it, however long the look takes (G1)', () => {
+    const slow = aShardOfThree()
+      .seen(quietSeconds - 20, dead)
+      .decideAfterReading(20);
+
+    expect(changeIn(slow)).toBeUndefined();
+    expect(slow).toMatchObject({ reason: 'StaleRecords', wake: { every: 5 } });
+  });
+
   test('begins to wait anew when it was written since (G5)', () => {
     const written = { ...dead, modRevision: '41' };
 
