@@ -167,4 +167,16 @@ export const regressions: readonly Regression[] = [
     },
     without: 'cleanup-longer-wait-ignored',
   },
+  {
+    found:
+      'a record was marked by what had been read at its first sight, when a look took as long as its wait',
+    plan: {
+      workload: 'a killed replica leaves its record',
+      strikes: [
+        { at: 15, fault: 'F11 hangs 12 s' },
+        { at: 24, fault: 'F1 crash before' },
+      ],
+    },
+    without: 'cleanup-waits-while-it-reads',
+  },
 ];

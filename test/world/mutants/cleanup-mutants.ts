@@ -141,6 +141,14 @@ function waits(): readonly Mutant[] {
       expected: ['X8'],
     },
     {
+      id: 'cleanup-waits-while-it-reads',
+      file: rows,
+      find: 'candidate.seen !== null && dueAt(snapshot, candidate, now) <= snapshot.readAt,',
+      replace: 'candidate.seen !== null && dueAt(snapshot, candidate, now) <= now,',
+      breaks: 'The time that a look takes to read counts as quiet.',
+      expected: ['G1'],
+    },
+    {
       id: 'cleanup-any-revision-is-quiet',
       file: stale,
       find: 'known === hash && rev === record.modRevision) ?? null',

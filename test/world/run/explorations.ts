@@ -178,19 +178,19 @@ const sized: readonly Sized[] = [
   },
   {
     name: 'a record of the dead, a handler crashes or an answer is lost',
-    short: { ...calm, crashes: 1, lostAnswers: 1 },
+    short: { ...calm, handlers: 1, crashes: 1, lostAnswers: 1 },
     long: { ...calm, crashes: 1, lostAnswers: 1, duplicates: 1 },
     workload: aDeadRecord(),
   },
   {
     name: 'a record of the dead, written once more at any moment',
-    short: { ...calm, acts: [writtenAgain] },
+    short: { ...calm, handlers: 1, acts: [writtenAgain], crashes: 1 },
     long: { ...calm, acts: [writtenAgain], crashes: 1, duplicates: 1 },
     workload: aDeadRecord(),
   },
   {
     name: 'a record of the dead, a handler hangs',
-    short: { ...calm, pauses: 1 },
+    short: { ...calm, handlers: 1, pauses: 1 },
     long: { ...calm, pauses: 1, acts: [writtenAgain] },
     workload: aDeadRecord(),
   },
