@@ -81,6 +81,7 @@ export const underWay: readonly CleanupCheck[] = [
   recordMarked,
   recordWritten,
   explainedNow,
+  notDueAnyMore,
   heldUp,
   changeAgain,
 ];
@@ -272,6 +273,15 @@ function explainedNow(input: CleanupInput, now: Instant): CleanupDecision | unde
     : undefined;
 }
 
+/** People want more patience than when it was authorised: a longer wait holds for what has not been done yet. */
+function notDueAnyMore(input: CleanupInput, now: Instant): CleanupDecision | undefined {
+  const { act } = actingRecord(input.snapshot);
+  const stale = staleOf(input);
+  return stale !== undefined && dueAt(input.snapshot, stale, now) > input.snapshot.readAt
+    ? cancel(input, now, `the record of ${act.pooler} is to be left alone for longer`)
+    : undefined;
+}
+
 function heldUp(input: CleanupInput, now: Instant): CleanupDecision | undefined {
   const { record } = actingRecord(input.snapshot);
   const stale = staleOf(input);
@@ -375,10 +385,13 @@ function waitOf(input: CleanupInput, candidates: readonly Stale[], now: Instant)
   return { reason, message, wake: wakeAt(next as Instant, now) };
 }
 
-/** Candidates whose time has come. One at first sight never is: it is looked at twice. */
+/**
+ * Candidates whose time had come when this look began to read. One at first sight never is: it is looked at twice, and the
+ * whole of the wait lies between the two, however long either of them took.
+ */
 function dueNow({ snapshot, stale }: CleanupInput, now: Instant): readonly Stale[] {
   return watched(stale).filter(
-    (candidate) => candidate.seen !== null && dueAt(snapshot, candidate, now) <= now,
+    (candidate) => candidate.seen !== null && dueAt(snapshot, candidate, now) <= snapshot.readAt,
   );
 }
 

@@ -5,6 +5,7 @@ import { durationSeconds } from '#shared/api/duration.ts';
 import { shardLabel } from '#shared/api/labels.ts';
 import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import { podBaseName } from '#shared/api/names.ts';
+import type { Clock } from '#shared/kernel/instant.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, mapRead, unknown } from '#shared/kernel/read.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
@@ -27,12 +28,14 @@ export async function observe(
   target: Present<KubeObject<'Shard'>>,
   ports: Ports,
   signal: AbortSignal,
+  clock: Clock,
 ): Promise<CleanupSnapshot> {
   const { metadata, spec } = target.value;
   const shard = shardView(target.value);
   const { namespace } = shard;
   const record = readCleanupRecord(metadata);
-  const quiet: CleanupSnapshot = { shard, record, drain: drainView(metadata), ...nothingAsked };
+  const readAt = clock();
+  const quiet = { shard, record, drain: drainView(metadata), readAt, ...nothingAsked };
   if (
     shard.isPaused ||
     shard.isBeingDeleted ||

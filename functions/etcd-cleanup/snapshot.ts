@@ -1,6 +1,7 @@
 import type { PoolerStatus } from '#shared/admin/admin.ts';
 import type { Condition, ShardStatus } from '#shared/api/shard.ts';
 import type { DatabaseRef } from '#shared/kernel/effect.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
 import type { PoolerId, PoolerListing, ShardKey } from '#shared/topology/topology.ts';
@@ -12,6 +13,8 @@ export interface CleanupSnapshot {
   readonly record: RecordRead<CleanupRecord>;
   /** The member that is leaving, which drain-step brings out. */
   readonly drain: DrainView;
+  /** When reading began: nothing of what follows is older. */
+  readonly readAt: Instant;
   readonly database: Read<DatabaseView>;
   /** The shard's pooler records, read before everything they are compared with. */
   readonly topology: Read<PoolerListing>;

@@ -237,7 +237,7 @@ async function lookOnce<T extends TargetKind, Snapshot>(
     throw new RetryableError('TargetUnknown', read.why);
   }
   const object: KubeObject<T> = read.value;
-  const snapshot = await step.observe(present(object), outside.ports, signal);
+  const snapshot = await step.observe(present(object), outside.ports, signal, clock);
   const decision = step.decide(snapshot, clock());
   const execution = await execute(step, object, decision, outside.writers, invocation).catch(
     async (error: unknown) => {

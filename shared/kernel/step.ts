@@ -1,6 +1,6 @@
 import type { Decision } from './decision.ts';
 import type { EffectKind, Permission, WritePermission } from './effect.ts';
-import type { Instant } from './instant.ts';
+import type { Clock, Instant } from './instant.ts';
 import type { Present } from './read.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { KubeObject, TargetKind } from '#shared/kube/resources.ts';
@@ -30,8 +30,17 @@ export interface Step<
   Snapshot,
   Writes extends EffectKind = EffectKind,
 > extends StepDeclaration<T, Writes> {
-  /** Reads everything the decision needs, tokens before evidence. Throws only for what no decision can be made from. */
-  observe(target: Present<KubeObject<T>>, ports: Ports, signal: AbortSignal): Promise<Snapshot>;
+  /**
+   * Reads everything the decision needs, tokens before evidence. Throws only for what no decision can be made from.
+   *
+   * @param clock for a wait between two reads: reading may take half a minute, and `decide` is told when it was over
+   */
+  observe(
+    target: Present<KubeObject<T>>,
+    ports: Ports,
+    signal: AbortSignal,
+    clock: Clock,
+  ): Promise<Snapshot>;
   /** Total, synchronous, deterministic; sees no clock, randomness, environment or logger. */
   decide(snapshot: Snapshot, now: Instant): Decision<Writes>;
 }

@@ -178,4 +178,27 @@ export const regressions: readonly Regression[] = [
     plan: { workload: 'a node that was emptied goes after the holder has died', strikes: [] },
     without: 'goverse-released-for-good',
   },
+  {
+    found: 'a record was deleted that people meanwhile wanted to be kept for longer',
+    plan: {
+      workload: 'a killed replica leaves its record',
+      strikes: [
+        { at: 67, fault: 'F1 crash before' },
+        { at: 68, fault: 'F18 quietFor and deleteAfter longer' },
+      ],
+    },
+    without: 'cleanup-longer-wait-ignored',
+  },
+  {
+    found:
+      'a record was marked by what had been read at its first sight, when a look took as long as its wait',
+    plan: {
+      workload: 'a killed replica leaves its record',
+      strikes: [
+        { at: 15, fault: 'F11 hangs 12 s' },
+        { at: 24, fault: 'F1 crash before' },
+      ],
+    },
+    without: 'cleanup-waits-while-it-reads',
+  },
 ];

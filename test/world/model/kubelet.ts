@@ -132,7 +132,7 @@ export class Kubelet {
       this.lookAgain(podUid);
     }
     for (;;) {
-      const pods = this.#pods(api);
+      const pods = this.#pods(api, processes);
       this.#forgetGone(pods, processes);
       const due = pods.filter((pod) => this.#seen.get(pod.metadata.uid) !== pod);
       if (due.length === 0) {
@@ -146,11 +146,13 @@ export class Kubelet {
     }
   }
 
-  #pods(api: ApiServer): readonly Pod[] {
+  /** Those with the label, and those that it has started: what runs does not end with a label. */
+  #pods(api: ApiServer, { state }: Processes): readonly Pod[] {
     const { shardName } = this.#options;
     return api.list('Pod').filter(({ metadata }) => {
       const shard = metadata.labels?.[shardLabel];
-      return shard !== undefined && (shardName === undefined || shard === shardName);
+      const isNamed = shard !== undefined && (shardName === undefined || shard === shardName);
+      return isNamed || state.members[metadata.uid] !== undefined;
     });
   }
 
@@ -257,7 +259,7 @@ export class Kubelet {
       }
       const isDue = look.now >= plusSeconds(since, quarantineSeconds);
       const orphans = isDue
-        ? this.#pods(look.api).filter(({ spec }) => spec?.nodeName === name)
+        ? this.#pods(look.api, look.processes).filter(({ spec }) => spec?.nodeName === name)
         : [];
       for (const pod of orphans) {
         send(look, hasEnded(pod) ? undefined : patchPodStatus(pod, orphanStatus(look.now)));

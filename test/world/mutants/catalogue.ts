@@ -1,4 +1,5 @@
 import { backupMutants } from './backup-mutants.ts';
+import { cleanupMutants } from './cleanup-mutants.ts';
 import { dataPlaneMutants } from './data-plane-mutants.ts';
 import { drainMutants } from './drain-mutants.ts';
 import { goverseMutants } from './goverse-mutants.ts';
@@ -28,5 +29,6 @@ export const catalogue: readonly Mutant[] = [
   ...backupMutants,
   ...repositoryMutants,
   ...goverseMutants,
+  ...cleanupMutants,
   ...relayMutants,
 ];

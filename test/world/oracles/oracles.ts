@@ -171,7 +171,7 @@ export class Oracles implements Witness {
     }
     this.#checkNothingLost(current);
     this.#checkPause(current, undefined);
-    if (notOfMembers.has(call.name)) {
+    if (notOfMembers.has(call.name) || by.step === 'etcd-cleanup') {
       return;
     }
     const look = lookOf(current);
@@ -875,12 +875,13 @@ const sendWithinSeconds = 10;
 /** Writes that read what they compare once more. */
 const begunByReading: ReadonlySet<string> = new Set([
   'retire',
+  'remove',
   'rewrite',
   'put owner',
   'write shards',
 ]);
 
-/** Effects that have oracles of their own. */
+/** Effects that have oracles of their own, as all of etcd-cleanup's have. */
 const notOfMembers: ReadonlySet<string> = new Set([
   'start backup',
   'rewrite',

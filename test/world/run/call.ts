@@ -5,8 +5,8 @@ import type { BucketRequest } from '#test/world/model/buckets.ts';
 import type { Question } from './handler.ts';
 
 /**
- * What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `range`, `lease`, `keys`, `switch`, `start
- * backup`, `get owner`.
+ * What a question asks for, in few words: `get Shard`, `list Pod`, `advance`, `range`, `retire`, `remove`, `lease`, `keys`,
+ * `switch`, `start backup`, `get owner`.
  */
 export interface Call {
   readonly via: 'api' | 'topology' | 'admin' | 'bucket' | 'queue';
@@ -19,6 +19,8 @@ export interface Call {
   readonly namespace: string | undefined;
   /** The object, where the path names one. */
   readonly object: string | undefined;
+  /** By which labels a list is narrowed down. */
+  readonly selector: string | undefined;
   /** For the topology and the admin service: the path behind the service proxy. */
   readonly path: string;
 }
@@ -70,7 +72,8 @@ function read(question: Question): Call {
   const isEffect = method !== 'GET';
   const isCached = question.request.query?.['resourceVersion'] !== undefined;
   const name = nameOf(method, kind, object, part, question.request.contentType);
-  return { via: 'api', name, isEffect, isCached, kind, namespace, object, path: '' };
+  const selector = question.request.query?.['labelSelector'];
+  return { via: 'api', name, isEffect, isCached, kind, namespace, object, selector, path: '' };
 }
 
 function adminCallOf(method: string, path: string): string {
@@ -88,7 +91,10 @@ function topologyCallOf(isEffect: boolean, body: unknown): string {
   const { key, compare, success } = (body ?? {}) as {
     readonly key?: string;
     readonly compare?: readonly { readonly key?: string }[];
-    readonly success?: readonly { readonly request_put?: { readonly key?: string } }[];
+    readonly success?: readonly {
+      readonly request_put?: { readonly key?: string };
+      readonly request_delete_range?: object;
+    }[];
   };
   const written = compare?.[0]?.key ?? success?.[0]?.request_put?.key;
   const path = Buffer.from(key ?? written ?? '', 'base64').toString();
@@ -99,7 +105,7 @@ function topologyCallOf(isEffect: boolean, body: unknown): string {
     return isEffect ? 'write shards' : 'keys';
   }
   if (isEffect) {
-    return 'retire';
+    return success?.[0]?.request_delete_range === undefined ? 'retire' : 'remove';
   }
   return /\/backups\/.+\/lock$/.test(path) ? 'lease' : 'range';
 }
@@ -125,6 +131,7 @@ const nothing = {
   kind: undefined,
   namespace: undefined,
   object: undefined,
+  selector: undefined,
   path: '',
 } as const;
 

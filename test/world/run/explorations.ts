@@ -12,6 +12,8 @@ import {
   theShard,
 } from '#test/world/workloads/cluster.ts';
 import { areBackupsWanted, oneSlot, setSuspended } from '#test/world/workloads/backup-trigger.ts';
+import { oneDeadRecord, writeDeadRecords } from '#test/world/workloads/etcd-cleanup.ts';
+import { deadRecords } from './dead-records.ts';
 import type { Exploration } from './explorer.ts';
 import { replacePod } from './faults.ts';
 import type { Act, Bounds } from './interleavings.ts';
@@ -50,6 +52,12 @@ const suspended: Act = {
     setSuspended(world, true);
     setSuspended(world, false);
   },
+};
+
+const writtenAgain: Act = {
+  name: 'somebody writes the record of the dead',
+  isPossible: (world) => deadRecords(world).length > 0,
+  act: writeDeadRecords,
 };
 
 const drainAlone: readonly StepName[] = ['drain-step'];
@@ -162,6 +170,30 @@ const sized: readonly Sized[] = [
     long: { ...calm, acts: [suspended], lostAnswers: 1, crashes: 1, duplicates: 1 },
     workload: aSlot(),
   },
+  {
+    name: 'a record of the dead',
+    short: { ...calm, duplicates: 1 },
+    long: { ...calm, handlers: 3, duplicates: 1, answersIn: 'every order' },
+    workload: aDeadRecord(),
+  },
+  {
+    name: 'a record of the dead, a handler crashes or an answer is lost',
+    short: { ...calm, handlers: 1, crashes: 1, lostAnswers: 1 },
+    long: { ...calm, crashes: 1, lostAnswers: 1, duplicates: 1 },
+    workload: aDeadRecord(),
+  },
+  {
+    name: 'a record of the dead, written once more at any moment',
+    short: { ...calm, handlers: 1, acts: [writtenAgain], crashes: 1 },
+    long: { ...calm, acts: [writtenAgain], crashes: 1, duplicates: 1 },
+    workload: aDeadRecord(),
+  },
+  {
+    name: 'a record of the dead, a handler hangs',
+    short: { ...calm, handlers: 1, pauses: 1 },
+    long: { ...calm, pauses: 1, acts: [writtenAgain] },
+    workload: aDeadRecord(),
+  },
 ];
 
 /** Every state space, in the bounds of a scale. */
@@ -177,6 +209,13 @@ function aSlot(): Exploration['workload'] {
   return (memory) => ({
     name: 'explored: a slot',
     ...oneSlot({ versions: 'object', memory }, { onUnknown: 'rerun' }),
+  });
+}
+
+function aDeadRecord(): Exploration['workload'] {
+  return (memory) => ({
+    name: 'explored: a record of the dead',
+    ...oneDeadRecord({ versions: 'object', memory }),
   });
 }
 

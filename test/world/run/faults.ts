@@ -1,13 +1,15 @@
 import type { Fault as DataPlaneFault } from '#infra/local/data-plane/fault.ts';
 import { forceDrain, recordAnnotation } from '#shared/api/annotations.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
+import { shardLabel } from '#shared/api/labels.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import { type KubeObject, type ObjectRef, resourceTypes } from '#shared/kube/resources.ts';
+import { deadRecords, garbleRecord, hideCell } from './dead-records.ts';
 import { rewriteDatabaseRecords } from './database-records.ts';
 import { goverseNode, killNode, rewriteShards } from './goverse-keys.ts';
-import { garble, rewriteRecord } from './pooler-records.ts';
+import { addField, garble, rewriteRecord } from './pooler-records.ts';
 import { worldClusterId, worldNamespace } from './handler.ts';
 import { edit, remove } from './person.ts';
 import type { Edit, Workload } from './workload.ts';
@@ -301,6 +303,54 @@ const backupFaults: readonly Fault[] = [
   theirs('F33 backups hang', anywhere, lasting({ kind: 'backupHangs' }, 100)),
 ];
 
+/** What becomes of the records that the dead have left, and of those who speak for them; only where etcd-cleanup runs. */
+const recordFaults: readonly Fault[] = [
+  theirs('F5 dead record rewritten', anywhere, (_operation, world) => {
+    const [found] = deadRecords(world);
+    if (found !== undefined) {
+      addField(world, { key: Buffer.from(found.key), value: found.value });
+    }
+    return 'served';
+  }),
+  theirs('F17 pod of a dead name', anywhere, (_operation, world) => {
+    makeNamesake(world, 40);
+    return 'served';
+  }),
+  theirs('F23 multiadmin does not reach the leader', anywhere, (_operation, world) => {
+    const pod = podOf(world, 'leader');
+    if (pod !== undefined) {
+      world.fault({ kind: 'poolerUnreachable', pod });
+      world.later('multiadmin reaches it again', 40, (at) => at.lift('poolerUnreachable', pod));
+    }
+    return 'served';
+  }),
+  theirs('F24 dead record garbled', anywhere, (_operation, world) => {
+    const [found] = deadRecords(world);
+    if (found !== undefined) {
+      garbleRecord(world, found, 30);
+    }
+    return 'served';
+  }),
+  theirs('F24 a cell is not found', anywhere, (_operation, world) => {
+    hideCell(world, world.multigres.state.cells.at(-1)?.name ?? '', 40);
+    return 'served';
+  }),
+];
+
+/** Who makes pods makes new ones beside those that it cannot find. */
+const labelFaults: readonly Fault[] = [
+  theirs('F19 every label lost', anywhere, (_operation, world) => {
+    loseLabels(world, () => true);
+    return 'served';
+  }),
+  theirs('F19 one label lost', anywhere, (_operation, world) => {
+    const leader = podOf(world, 'leader');
+    const name = podOf(world, 'replica') ?? leader;
+    loseLabels(world, (pod) => pod === name);
+    return 'served';
+  }),
+];
+
 /** What goes wrong with buckets; only where backup-config runs. */
 const bucketFaults: readonly Fault[] = [
   ours('F22 bucket throttled', onBucket, () => refusedByBucket(503, 'SlowDown')),
@@ -403,6 +453,8 @@ export function faultsOf(workload: Workload): readonly Fault[] {
     ...commonFaults,
     ...ofBuckets,
     ...(steps.includes('backup-trigger') ? backupFaults : []),
+    ...(steps.includes('etcd-cleanup') ? recordFaults : []),
+    ...(steps.every((step) => step === 'etcd-cleanup') ? labelFaults : []),
   ];
   const isAlone = steps.every((step) => step === 'backup-trigger');
   const common = shared.filter(
@@ -542,6 +594,44 @@ function cutLeaderOff(world: World): void {
   if (pod !== undefined) {
     world.fault({ kind: 'cutOff', pod, from: 'members' });
     world.later('the network is whole again', 45, (at) => at.lift('cutOff', pod));
+  }
+}
+
+/** A person's own pod, with none of our labels, has the name of one that is dead, for so many seconds. */
+export function makeNamesake(world: World, seconds: number): void {
+  const [found] = deadRecords(world);
+  const name = found?.record.hostname.split('.')[0] ?? '';
+  const ref: ObjectRef = { kind: 'Pod', namespace: worldNamespace, name };
+  if (found === undefined || world.api.get('Pod', worldNamespace, name) !== undefined) {
+    return;
+  }
+  world.person({
+    method: 'POST',
+    path: collectionPath('Pod', worldNamespace),
+    body: {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, namespace: worldNamespace },
+      spec: { containers: [{ name: 'pooler', image: 'pooler:1' }] },
+    },
+  });
+  world.later('the namesake goes', seconds, (at) => remove(at, ref, 0));
+}
+
+/** Somebody takes the shard's label off these pods, and puts it on again after a while. */
+export function loseLabels(world: World, isMeant: (pod: string) => boolean): void {
+  const found = world.api
+    .list('Pod')
+    .filter(
+      ({ metadata: { name, labels } }) => labels?.[shardLabel] !== undefined && isMeant(name),
+    );
+  for (const pod of found) {
+    const ref: ObjectRef = { kind: 'Pod', ...placeOf(pod) };
+    const value = pod.metadata.labels?.[shardLabel];
+    edit(world, ref, { metadata: { labels: { [shardLabel]: null } } });
+    world.later(`${ref.name} has its label again`, 40, (at) =>
+      edit(at, ref, { metadata: { labels: { [shardLabel]: value } } }),
+    );
   }
 }
 

@@ -1,6 +1,8 @@
 import { isPinned } from '#shared/goverse/shard-value.ts';
 import { Oracles, type ObjectWrites } from '#test/world/oracles/oracles.ts';
 import { type InvariantId, type Tally, Violation } from '#test/world/oracles/tally.ts';
+import { hasStopped } from '#shared/topology/topology.ts';
+import { deadRecords } from './dead-records.ts';
 import { type Fault, faultsOf } from './faults.ts';
 import { KnownMoments } from './known-moments.ts';
 import { canBear } from './bearing.ts';
@@ -360,7 +362,8 @@ function countsOf(
 /**
  * Two candidates with the same key strike the same kind of question of the same step, after as many writes and decisions
  * of the same handler, in the same state of all records, while as many pods are there and as many are going, and as many
- * backups are made and under way, and in the same state of what buckets hold and of what GoVerse has under way.
+ * backups are made and under way, in the same state of what buckets hold and of what GoVerse has under way, and with as many
+ * records of the dead.
  */
 function keyOf({ moment: { operation, world, isFirst }, fault }: Candidate): string {
   const { by, call } = operation;
@@ -372,6 +375,7 @@ function keyOf({ moment: { operation, world, isFirst }, fault }: Candidate): str
     backupsIn(world),
     ownersIn(world),
     goverseIn(world),
+    deadIn(world),
   ];
   return [...standing, by.step, call.name, ...moment, fault.name].join('/');
 }
@@ -411,6 +415,13 @@ function goverseIn(world: World): string {
   };
   const found = Object.entries(standing).flatMap(([name, is]) => (is ? name : []));
   return [`${view.nodes.size} nodes`, ...found].join(', ');
+}
+
+/** `2, 1 stopped`: pooler records without a pooler, where somebody takes them away. */
+function deadIn(world: World): string {
+  const dead = world.activeSteps.has('etcd-cleanup') ? deadRecords(world) : [];
+  const stopped = dead.filter(({ record }) => hasStopped(record));
+  return dead.length === 0 ? '' : `${dead.length}, ${stopped.length} stopped`;
 }
 
 /** The states of all records, for telling moments apart. */

@@ -8,6 +8,7 @@ import {
   PoolerType,
   RoutingRole,
 } from '#shared/topology/proto/clustermetadata_pb.ts';
+import type { Entry } from '#test/world/model/etcd.ts';
 import type { World } from './world.ts';
 
 const garbled = Buffer.from('no protobuf at all');
@@ -30,8 +31,13 @@ export const fieldOfTheFuture = Buffer.from([0xc0, 0x3e, 0x07]);
 export function rewriteRecord(world: World, pod: string): void {
   const found = world.etcd.list('').find(({ key }) => textOf(key).endsWith(`-${pod}/Pooler`));
   if (found !== undefined) {
-    world.etcd.put(textOf(found.key), Buffer.concat([found.value, fieldOfTheFuture]));
+    addField(world, found);
   }
+}
+
+/** The same of a record that is known. */
+export function addField(world: World, { key, value }: Pick<Entry, 'key' | 'value'>): void {
+  world.etcd.put(textOf(key), Buffer.concat([value, fieldOfTheFuture]));
 }
 
 /** A pooler of another shard of the same table group that leads it, in the first cell: nobody here is to count it. */
@@ -53,6 +59,6 @@ export function addNeighbour(world: World): void {
   world.etcd.put(poolerKey(config, id), toBinary(MultipoolerSchema, record));
 }
 
-function textOf(key: Uint8Array): string {
+export function textOf(key: Uint8Array): string {
   return Buffer.from(key).toString();
 }

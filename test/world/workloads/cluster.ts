@@ -40,6 +40,10 @@ export interface ClusterOptions extends Pick<
   readonly start?: Instant;
   /** How long backups run, in milliseconds. */
   readonly backupMs?: DataPlaneConfig['backupMs'];
+  /** Pods whose poolers write the older record generation. */
+  readonly legacyPods?: readonly string[];
+  /** When pooler records of the dead are taken away. */
+  readonly cleanup?: object;
 }
 
 const config: DataPlaneConfig = {
@@ -59,8 +63,14 @@ export function anEmptyWorld(
 ): World {
   const { cells = ['zone-a'], requiredCount = 2, seed = 1, steps = twoSteps } = options;
   const { start = usualStart, backupMs, tellsSpecTimes = false, goverse } = options;
+  const { legacyPods = [] } = options;
   const multigres = new Multigres({
-    config: { ...config, requiredCount, ...(backupMs === undefined ? {} : { backupMs }) },
+    config: {
+      ...config,
+      requiredCount,
+      legacyPods,
+      ...(backupMs === undefined ? {} : { backupMs }),
+    },
     seed,
     cells,
     nowMs: start,
@@ -83,7 +93,7 @@ export function anEmptyWorld(
 
 /** A world with one Database and one Shard `orders`, whose pods and data plane have yet to come up. */
 export function aWorld(tally: Tally, options: ClusterOptions): World {
-  const { cells = ['zone-a'] } = options;
+  const { cells = ['zone-a'], cleanup } = options;
   const world = anEmptyWorld(tally, options);
   addNeighbour(world);
   make(world, 'Database', namespace, {
@@ -108,6 +118,7 @@ export function aWorld(tally: Tally, options: ClusterOptions): World {
       shard: '0-inf',
       pools: [aPool(cells, options)],
       drain: { deadline: '5m' },
+      ...(cleanup === undefined ? {} : { cleanup }),
     },
   });
   return world;

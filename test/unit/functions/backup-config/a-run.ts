@@ -91,7 +91,12 @@ export class Run {
     readonly perform: () => Promise<Execution>;
   }> {
     const database = this.database;
-    const snapshot = await backupConfig.observe(present(database), this.#ports, signal);
+    const snapshot = await backupConfig.observe(
+      present(database),
+      this.#ports,
+      signal,
+      () => this.now,
+    );
     const decision = backupConfig.decide(snapshot, this.now);
     return {
       decision,

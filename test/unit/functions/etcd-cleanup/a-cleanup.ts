@@ -104,6 +104,7 @@ export function aShardOfThree(): SnapshotBuilder {
     },
     record: { kind: 'none', text: null },
     drain: { kind: 'none' },
+    readAt: now,
     database: present({
       shard: { database: 'postgres', tableGroup: 'default', shard: '0-inf' },
       ref: { namespace: 'db', name: 'main', uid: 'database-uid' },
@@ -219,6 +220,12 @@ export class SnapshotBuilder {
   }
 
   decide(seconds = 0) {
+    const at = plusSeconds(now, seconds);
+    return decide({ ...this.#snapshot, readAt: at }, at);
+  }
+
+  /** Decides this long after reading began. */
+  decideAfterReading(seconds: number) {
     return decide(this.#snapshot, plusSeconds(now, seconds));
   }
 }

@@ -98,6 +98,15 @@ describe('a record without a member', () => {
     expect(early).toMatchObject({ outcome: 'waiting', wake: { every: 5 } });
   });
 
+  test('has waited only when the look began to read after it, however long the look takes (G1)', () => {
+    const slow = aShardOfThree()
+      .seen(quietSeconds - 20, dead)
+      .decideAfterReading(20);
+
+    expect(changeIn(slow)).toBeUndefined();
+    expect(slow).toMatchObject({ reason: 'StaleRecords', wake: { every: 5 } });
+  });
+
   test('begins to wait anew when it was written since (G5)', () => {
     const written = { ...dead, modRevision: '41' };
 
@@ -443,6 +452,14 @@ describe('a change that is authorised', () => {
     ['has a pod now', retiring().withPod('orders-7')],
     ['has a pooler that answers', retiring().answering(aStatus('orders-7'))],
     ['is not to be touched any more', retiring().shard({ isEnabled: false })],
+    [
+      'is to be left alone for longer than when it was authorised',
+      retiring().shard({ quietSeconds: quietSeconds + 1 }),
+    ],
+    [
+      'is to be deleted later than when it was authorised',
+      deleting().shard({ deleteAfterSeconds: deleteAfterSeconds + 1 }),
+    ],
   ])('is taken back where the record %s', (_, snapshot) => {
     const decision = snapshot.decide();
 

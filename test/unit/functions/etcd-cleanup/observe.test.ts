@@ -10,7 +10,7 @@ import type { CleanupRecord } from '#functions/etcd-cleanup/record.ts';
 import { aDrainOf } from '#test/builders/drain-record.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { type ShardBuilder, aDatabase, aShard, shardUid } from '#test/builders/shard.ts';
-import { aPooler, aStatus, rule, seenFor } from './a-cleanup.ts';
+import { aPooler, aStatus, now, rule, seenFor } from './a-cleanup.ts';
 import { noGoverse } from '#test/builders/no-goverse.ts';
 
 const base = podBaseName('orders', 'main', 'zone-a');
@@ -58,7 +58,10 @@ function aWorld(
       backups: async () => unknown('this step does not ask'),
     }),
   };
-  return { kube, look: () => observe(present(shard), ports, new AbortController().signal) };
+  return {
+    kube,
+    look: () => observe(present(shard), ports, new AbortController().signal, () => now),
+  };
 }
 
 function aRecord(change: Partial<CleanupRecord> = {}): CleanupRecord {

@@ -187,6 +187,7 @@ export class SimulatedShard {
         repository: () => ({ survey: () => Promise.reject(new Error('not asked')) }),
       },
       new AbortController().signal,
+      () => this.now,
     );
     const decision = decide(snapshot, this.now);
     return async () => {

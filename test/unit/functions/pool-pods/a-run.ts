@@ -65,7 +65,7 @@ export class Run {
   async look(): Promise<Decision> {
     for (let look = 0; look < 3; look += 1) {
       const shard = this.shard;
-      const snapshot = await poolPods.observe(present(shard), this.ports, signal);
+      const snapshot = await poolPods.observe(present(shard), this.ports, signal, () => now);
       const decision = poolPods.decide(snapshot, now);
       const execution = await this.perform(shard, decision);
       if (execution.kind === 'done') {

@@ -194,7 +194,7 @@ describe('twice, late, or with an old view', () => {
   test('P1: two handlers with the same view make each object once', async () => {
     const run = new Run(aShard().withPool(3));
     const shard = run.shard;
-    const snapshot = await poolPods.observe(present(shard), run.ports, signal);
+    const snapshot = await poolPods.observe(present(shard), run.ports, signal, () => now);
     const decision = poolPods.decide(snapshot, now);
 
     const first = await run.perform(shard, decision);
@@ -211,7 +211,7 @@ describe('twice, late, or with an old view', () => {
     run.stop(1);
     const shard = run.shard;
     const decision = poolPods.decide(
-      await poolPods.observe(present(shard), run.ports, signal),
+      await poolPods.observe(present(shard), run.ports, signal, () => now),
       now,
     );
     run.openDrain(1, 'finished', 'failed');
@@ -228,7 +228,7 @@ describe('twice, late, or with an old view', () => {
     run.scaleTo(5);
     const shard = run.shard;
     const decision = poolPods.decide(
-      await poolPods.observe(present(shard), run.ports, signal),
+      await poolPods.observe(present(shard), run.ports, signal, () => now),
       now,
     );
     run.scaleTo(3);

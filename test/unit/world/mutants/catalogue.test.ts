@@ -42,7 +42,7 @@ describe('the catalogue', () => {
     expect(new Set(ids).size).toBe(ids.length);
     for (const { id, breaks, expected } of catalogue) {
       expect(id).toMatch(
-        /^(execute|pipeline|record|kube|topology|admin|drain|pods|backup|relay|repository|goverse)(-[a-z]+)+$/,
+        /^(execute|pipeline|record|kube|topology|admin|drain|pods|backup|relay|repository|cleanup|goverse)(-[a-z]+)+$/,
       );
       expect(breaks, id).toMatch(/^[A-Z].+\.$/);
       expect(expected.length, id).toBeGreaterThan(0);
@@ -72,6 +72,10 @@ describe('the catalogue', () => {
         'functions/backup-trigger/hold-ups.ts',
         'functions/backup-trigger/observe.ts',
         'functions/backup-trigger/watching.ts',
+        'functions/etcd-cleanup/decide.ts',
+        'functions/etcd-cleanup/moves.ts',
+        'functions/etcd-cleanup/observe.ts',
+        'functions/etcd-cleanup/stale.ts',
         'functions/shard-release/books.ts',
         'functions/shard-release/decide.ts',
         'functions/shard-release/plan.ts',
