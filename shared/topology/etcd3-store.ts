@@ -20,22 +20,23 @@ import {
   isAuthError,
   remainingMs,
 } from './etcd-store.ts';
+import { etcdWords } from './etcd-words.ts';
 
 /** How long signing in may take, in milliseconds. The request that waits for it has a deadline of its own. */
 const signInTimeoutMs = 5_000;
 
+type Run<T> = (client: Etcd3, deadline: Date) => Promise<T>;
+
 /**
  * One etcd member over gRPC. Loaded only where it is used: the module reads its protocol files at import.
  *
- * The client's own retries and circuit breaker are off: a write must not be sent twice, and a read that fails says so.
+ * The client's own retries and circuit breaker are off: a write must not be sent twice, and a read that fails says so. What
+ * etcd refuses was not done: it is sent once more by a new sign-in where the old one may have ended.
  */
 export function etcd3Store(address: EtcdAddress, credentials: TopologyCredentials): EtcdStore {
   let client: Etcd3 | undefined;
 
-  async function call<T>(
-    limits: RequestLimits,
-    run: (client: Etcd3, deadline: Date) => Promise<T>,
-  ): Promise<T> {
+  async function attempt<T>(limits: RequestLimits, run: Run<T>): Promise<T> {
     let used: Etcd3 | undefined;
     try {
       limits.signal?.throwIfAborted();
@@ -43,12 +44,25 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
       used = client;
       return await orAborted(run(used, wallDeadline(remainingMs(limits))), limits);
     } catch (error) {
+      const failure = failureOf(error, address);
       // A token that etcd no longer takes would be sent for ever; a new client signs in again.
-      if (credentials.username !== undefined && client === used) {
+      if (credentials.username !== undefined && failure.kind === 'forbidden' && client === used) {
         client = undefined;
         used?.close();
       }
-      throw failureOf(error, address);
+      throw failure;
+    }
+  }
+
+  async function call<T>(limits: RequestLimits, run: Run<T>): Promise<T> {
+    const wasSignedIn = credentials.username !== undefined && client !== undefined;
+    try {
+      return await attempt(limits, run);
+    } catch (error) {
+      if (wasSignedIn && error instanceof EtcdFailure && error.kind === 'forbidden') {
+        return attempt(limits, run);
+      }
+      throw error;
     }
   }
 
@@ -150,12 +164,11 @@ function wallDeadline(timeoutMs: number): Date {
 
 /** gRPC knows deadlines, but no signal: an aborted request goes on unobserved until its deadline. */
 async function orAborted<T>(running: Promise<T>, limits: RequestLimits): Promise<T> {
-  const timeoutMs = remainingMs(limits);
-  const timeout = AbortSignal.timeout(timeoutMs);
+  const timeout = AbortSignal.timeout(remainingMs(limits));
   const ended = limits.signal === undefined ? timeout : AbortSignal.any([limits.signal, timeout]);
   const { promise, reject } = Promise.withResolvers<never>();
   const stop = () => {
-    reject(new Error(timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : 'aborted'));
+    reject(new Error(timeout.aborted ? 'deadline exceeded' : 'aborted'));
   };
   ended.addEventListener('abort', stop, { once: true });
   try {
@@ -168,10 +181,10 @@ async function orAborted<T>(running: Promise<T>, limits: RequestLimits): Promise
 }
 
 function failureOf(error: unknown, address: EtcdAddress): EtcdFailure {
-  const [message = ''] = describeError(error).split('\n');
+  const message = describeError(error);
   return new EtcdFailure(
     isAuthError(message) ? 'forbidden' : 'failed',
-    `etcd at ${hostAndPort(address)}: ${message.replace(/ Resolution note: $/, '')}`,
+    `etcd at ${hostAndPort(address)}: ${etcdWords(message)}`,
     { cause: error },
   );
 }
