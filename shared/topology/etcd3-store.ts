@@ -31,7 +31,7 @@ type Run<T> = (client: Etcd3, deadline: Date) => Promise<T>;
  * One etcd member over gRPC. Loaded only where it is used: the module reads its protocol files at import.
  *
  * The client's own retries and circuit breaker are off: a write must not be sent twice, and a read that fails says so. What
- * etcd refuses was not done: it is sent once more by a new sign-in where the old one may have ended.
+ * etcd refuses was not done: it is sent once more by a new client, which signs in anew, where the old sign-in may have ended.
  */
 export function etcd3Store(address: EtcdAddress, credentials: TopologyCredentials): EtcdStore {
   let client: Etcd3 | undefined;
@@ -45,8 +45,7 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
       return await orAborted(run(used, wallDeadline(remainingMs(limits))), limits);
     } catch (error) {
       const failure = failureOf(error, address);
-      // A token that etcd no longer takes would be sent for ever; a new client signs in again.
-      if (credentials.username !== undefined && failure.kind === 'forbidden' && client === used) {
+      if (client === used && (failure.kind === 'forbidden' || isWithoutConnection(error))) {
         client = undefined;
         used?.close();
       }
@@ -178,6 +177,11 @@ async function orAborted<T>(running: Promise<T>, limits: RequestLimits): Promise
     // Where the race is lost the request still fails later, with nobody left to hear it.
     running.catch(() => undefined);
   }
+}
+
+/** gRPC waits before it connects again, up to two minutes, and meanwhile does not say why. A new client tries at once. */
+function isWithoutConnection(error: unknown): boolean {
+  return describeError(error).includes('No connection established');
 }
 
 function failureOf(error: unknown, address: EtcdAddress): EtcdFailure {
