@@ -35,7 +35,7 @@ export async function readCredentials(
 /** The values of one Secret, and how to complain about it. */
 interface SecretValues {
   /** `undefined` where the key is not there or empty. */
-  value(key: string): string | undefined;
+  readonly value: (key: string) => string | undefined;
   /** What every complaint begins with. */
   readonly what: string;
 }
@@ -57,7 +57,7 @@ async function readSecret(
   const data = secret.value.data ?? {};
   return {
     what,
-    value(key) {
+    value: (key) => {
       const text = Buffer.from(data[key] ?? '', 'base64').toString('utf8');
       return text === '' ? undefined : text;
     },
@@ -73,17 +73,18 @@ function certificatesOf({ what, value }: SecretValues): TopologyCredentials {
     const [missing, there] = key === undefined ? ['tls.key', 'tls.crt'] : ['tls.crt', 'tls.key'];
     throw new Error(`${what} has ${there} and no ${missing}: add it, or take both away`);
   }
-  refuseUnusable(`${what} has a ca.crt that is no certificate in PEM`, () => {
-    new X509Certificate(ca);
-  });
-  refuseUnusable(`${what} has a tls.crt and a tls.key that are no certificate and its key`, () => {
-    createSecureContext({ cert: certificate, key });
-  });
+  refuseUnusable(
+    `${what} has a ca.crt that is no certificate in PEM`,
+    () => new X509Certificate(ca),
+  );
+  refuseUnusable(`${what} has a tls.crt and a tls.key that are no certificate and its key`, () =>
+    createSecureContext({ cert: certificate, key }),
+  );
   return { ca, certificate, key };
 }
 
 /** What OpenSSL says of a text that it cannot use helps nobody, and is about a secret: it is left out. */
-function refuseUnusable(message: string, use: () => void): void {
+function refuseUnusable(message: string, use: () => unknown): void {
   try {
     use();
   } catch {

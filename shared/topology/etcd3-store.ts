@@ -34,37 +34,7 @@ type Run<T> = (client: Etcd3, deadline: Date) => Promise<T>;
  * etcd refuses was not done: it is sent once more by a new client, which signs in anew, where the old sign-in may have ended.
  */
 export function etcd3Store(address: EtcdAddress, credentials: TopologyCredentials): EtcdStore {
-  let client: Etcd3 | undefined;
-
-  async function attempt<T>(limits: RequestLimits, run: Run<T>): Promise<T> {
-    let used: Etcd3 | undefined;
-    try {
-      limits.signal?.throwIfAborted();
-      client ??= new Etcd3(optionsOf(address, credentials));
-      used = client;
-      return await orAborted(run(used, wallDeadline(remainingMs(limits))), limits);
-    } catch (error) {
-      const failure = failureOf(error, address);
-      if (client === used && (failure.kind === 'forbidden' || isWithoutConnection(error))) {
-        client = undefined;
-        used?.close();
-      }
-      throw failure;
-    }
-  }
-
-  async function call<T>(limits: RequestLimits, run: Run<T>): Promise<T> {
-    const wasSignedIn = credentials.username !== undefined && client !== undefined;
-    try {
-      return await attempt(limits, run);
-    } catch (error) {
-      if (wasSignedIn && error instanceof EtcdFailure && error.kind === 'forbidden') {
-        return attempt(limits, run);
-      }
-      throw error;
-    }
-  }
-
+  const { call, close } = callsOf(address, credentials);
   return {
     range(request, limits) {
       return call(limits, async (client, deadline) => {
@@ -108,11 +78,49 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
             };
       });
     },
-    close() {
-      client?.close();
-      client = undefined;
-    },
+    close,
   };
+}
+
+/** Calls of one client, which is made when it is first needed, and anew where that may help. */
+function callsOf(address: EtcdAddress, credentials: TopologyCredentials) {
+  let client: Etcd3 | undefined;
+
+  async function attempt<T>(limits: RequestLimits, run: Run<T>): Promise<T> {
+    let used: Etcd3 | undefined;
+    try {
+      limits.signal?.throwIfAborted();
+      client ??= new Etcd3(optionsOf(address, credentials));
+      used = client;
+      return await orAborted(run(used, wallDeadline(remainingMs(limits))), limits);
+    } catch (error) {
+      const failure = failureOf(error, address);
+      if (client === used && (failure.kind === 'forbidden' || isWithoutConnection(error))) {
+        client = undefined;
+        used?.close();
+      }
+      throw failure;
+    }
+  }
+
+  async function call<T>(limits: RequestLimits, run: Run<T>): Promise<T> {
+    const wasSignedIn = credentials.username !== undefined && client !== undefined;
+    try {
+      return await attempt(limits, run);
+    } catch (error) {
+      if (wasSignedIn && error instanceof EtcdFailure && error.kind === 'forbidden') {
+        return attempt(limits, run);
+      }
+      throw error;
+    }
+  }
+
+  function close(): void {
+    client?.close();
+    client = undefined;
+  }
+
+  return { call, close };
 }
 
 function swapsOf(requests: readonly SwapRequest[]): ITxnRequest {

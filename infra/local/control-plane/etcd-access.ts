@@ -14,4 +14,3 @@ export const etcdAccessSchema = z
   .prefault({});
 
 export type EtcdAccess = z.infer<typeof etcdAccessSchema>;
-export type EtcdAccessInput = z.input<typeof etcdAccessSchema>;
