@@ -3,7 +3,7 @@ import { connectAdmin } from '#shared/admin/connect.ts';
 import type { Database } from '#shared/api/database.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { type Clock, wallClock } from '#shared/kernel/instant.ts';
-import { unknown } from '#shared/kernel/read.ts';
+import { type Read, unknown } from '#shared/kernel/read.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
 import { connectTopology } from '#shared/topology/connect.ts';
@@ -16,36 +16,36 @@ export function dataPlanes(kube: KubeReader, connection: KubeConnection, clock: 
   const topologies = new KeptClients<Topology>(clock);
 
   function topology(database: Database, signal: AbortSignal | undefined): Promise<Topology> {
-    const key = `${database.metadata.uid}/${database.metadata.generation}`;
     const usesSecret = secretsOf(database.spec.dataPlane.topology).length > 0;
-    return topologies.get(key, usesSecret, () =>
+    return topologies.get(keyOf(database), usesSecret, () =>
       openTopology(kube, connection, database, { signal, clock }),
     );
   }
 
+  async function read<T>(
+    database: Database,
+    signal: AbortSignal | undefined,
+    ask: (topology: Topology) => Promise<Read<T>>,
+  ): Promise<Read<T>> {
+    const opened = topology(database, signal);
+    try {
+      const answer = await ask(await opened);
+      if (answer.kind === 'unknown') {
+        topologies.failed(keyOf(database), opened);
+      }
+      return answer;
+    } catch (error) {
+      return unknown(describeError(error));
+    }
+  }
+
   function topologyReader(database: Database): TopologyReader {
     return {
-      async poolers(shard, cells, signal) {
-        try {
-          return await (await topology(database, signal)).poolers(shard, cells, signal);
-        } catch (error) {
-          return unknown(describeError(error));
-        }
-      },
-      async database(name, signal) {
-        try {
-          return await (await topology(database, signal)).database(name, signal);
-        } catch (error) {
-          return unknown(describeError(error));
-        }
-      },
-      async backupLease(shard, signal) {
-        try {
-          return await (await topology(database, signal)).backupLease(shard, signal);
-        } catch (error) {
-          return unknown(describeError(error));
-        }
-      },
+      poolers: (shard, cells, signal) =>
+        read(database, signal, (open) => open.poolers(shard, cells, signal)),
+      database: (name, signal) => read(database, signal, (open) => open.database(name, signal)),
+      backupLease: (shard, signal) =>
+        read(database, signal, (open) => open.backupLease(shard, signal)),
     };
   }
 
@@ -59,6 +59,10 @@ export function dataPlanes(kube: KubeReader, connection: KubeConnection, clock: 
     admin,
     adminReader: (database: Database): AdminReader => admin(database),
   };
+}
+
+function keyOf({ metadata: { uid, generation } }: Database): string {
+  return `${uid}/${generation}`;
 }
 
 /** The admin service that a Database names. */

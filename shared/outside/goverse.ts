@@ -18,9 +18,9 @@ export function goverseClusters(
   const stores = new KeptClients<GoverseStore>(clock);
 
   function store(cluster: GoverseCluster, signal: AbortSignal | undefined): Promise<GoverseStore> {
-    const { uid, generation, namespace = 'default' } = cluster.metadata;
+    const { namespace = 'default' } = cluster.metadata;
     const { topology, shards } = cluster.spec;
-    return stores.get(`${uid}/${generation}`, secretsOf(topology).length > 0, async () =>
+    return stores.get(keyOf(cluster), secretsOf(topology).length > 0, async () =>
       connectGoverse(
         { ...topology, shards },
         {
@@ -36,8 +36,13 @@ export function goverseClusters(
   function reader(cluster: GoverseCluster): GoverseReader {
     return {
       async view(signal) {
+        const opened = store(cluster, signal);
         try {
-          return await (await store(cluster, signal)).view(signal);
+          const read = await (await opened).view(signal);
+          if (read.kind === 'unknown') {
+            stores.failed(keyOf(cluster), opened);
+          }
+          return read;
         } catch (error) {
           return unknown(describeError(error));
         }
@@ -46,4 +51,8 @@ export function goverseClusters(
   }
 
   return { store, reader };
+}
+
+function keyOf({ metadata: { uid, generation } }: GoverseCluster): string {
+  return `${uid}/${generation}`;
 }

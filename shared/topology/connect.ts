@@ -330,7 +330,7 @@ function sharedRoots(locations: readonly CellLocation[]): SharedRoot[] {
 
 /** Every pooler record of the cells under one root, of whatever shard. */
 async function listRoot(group: SharedRoot, limits: RequestLimits): Promise<PoolerListing> {
-  const entries = await readPrefix(group.store, `${group.root}/poolers`, limits).catch(
+  const entries = await readPrefix(group.store, `${group.root}/poolers/`, limits).catch(
     (error: unknown) => {
       throw new CellUnreadable([...group.cells].join(', '), error);
     },

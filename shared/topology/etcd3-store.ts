@@ -20,38 +20,21 @@ import {
   isAuthError,
   remainingMs,
 } from './etcd-store.ts';
+import { etcdWords } from './etcd-words.ts';
 
 /** How long signing in may take, in milliseconds. The request that waits for it has a deadline of its own. */
 const signInTimeoutMs = 5_000;
 
+type Run<T> = (client: Etcd3, deadline: Date) => Promise<T>;
+
 /**
  * One etcd member over gRPC. Loaded only where it is used: the module reads its protocol files at import.
  *
- * The client's own retries and circuit breaker are off: a write must not be sent twice, and a read that fails says so.
+ * The client's own retries and circuit breaker are off: a write must not be sent twice, and a read that fails says so. What
+ * etcd refuses was not done: it is sent once more by a new client, which signs in anew, where the old sign-in may have ended.
  */
 export function etcd3Store(address: EtcdAddress, credentials: TopologyCredentials): EtcdStore {
-  let client: Etcd3 | undefined;
-
-  async function call<T>(
-    limits: RequestLimits,
-    run: (client: Etcd3, deadline: Date) => Promise<T>,
-  ): Promise<T> {
-    let used: Etcd3 | undefined;
-    try {
-      limits.signal?.throwIfAborted();
-      client ??= new Etcd3(optionsOf(address, credentials));
-      used = client;
-      return await orAborted(run(used, wallDeadline(remainingMs(limits))), limits);
-    } catch (error) {
-      // A token that etcd no longer takes would be sent for ever; a new client signs in again.
-      if (credentials.username !== undefined && client === used) {
-        client = undefined;
-        used?.close();
-      }
-      throw failureOf(error, address);
-    }
-  }
-
+  const { call, close } = callsOf(address, credentials);
   return {
     range(request, limits) {
       return call(limits, async (client, deadline) => {
@@ -95,11 +78,49 @@ export function etcd3Store(address: EtcdAddress, credentials: TopologyCredential
             };
       });
     },
-    close() {
-      client?.close();
-      client = undefined;
-    },
+    close,
   };
+}
+
+/** Calls of one client, which is made when it is first needed, and anew where that may help. */
+function callsOf(address: EtcdAddress, credentials: TopologyCredentials) {
+  let client: Etcd3 | undefined;
+
+  async function attempt<T>(limits: RequestLimits, run: Run<T>): Promise<T> {
+    let used: Etcd3 | undefined;
+    try {
+      limits.signal?.throwIfAborted();
+      client ??= new Etcd3(optionsOf(address, credentials));
+      used = client;
+      return await orAborted(run(used, wallDeadline(remainingMs(limits))), limits);
+    } catch (error) {
+      const failure = failureOf(error, address);
+      if (client === used && (failure.kind === 'forbidden' || isWithoutConnection(error))) {
+        client = undefined;
+        used?.close();
+      }
+      throw failure;
+    }
+  }
+
+  async function call<T>(limits: RequestLimits, run: Run<T>): Promise<T> {
+    const wasSignedIn = credentials.username !== undefined && client !== undefined;
+    try {
+      return await attempt(limits, run);
+    } catch (error) {
+      if (wasSignedIn && error instanceof EtcdFailure && error.kind === 'forbidden') {
+        return attempt(limits, run);
+      }
+      throw error;
+    }
+  }
+
+  function close(): void {
+    client?.close();
+    client = undefined;
+  }
+
+  return { call, close };
 }
 
 function swapsOf(requests: readonly SwapRequest[]): ITxnRequest {
@@ -150,12 +171,11 @@ function wallDeadline(timeoutMs: number): Date {
 
 /** gRPC knows deadlines, but no signal: an aborted request goes on unobserved until its deadline. */
 async function orAborted<T>(running: Promise<T>, limits: RequestLimits): Promise<T> {
-  const timeoutMs = remainingMs(limits);
-  const timeout = AbortSignal.timeout(timeoutMs);
+  const timeout = AbortSignal.timeout(remainingMs(limits));
   const ended = limits.signal === undefined ? timeout : AbortSignal.any([limits.signal, timeout]);
   const { promise, reject } = Promise.withResolvers<never>();
   const stop = () => {
-    reject(new Error(timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : 'aborted'));
+    reject(new Error(timeout.aborted ? 'deadline exceeded' : 'aborted'));
   };
   ended.addEventListener('abort', stop, { once: true });
   try {
@@ -167,11 +187,16 @@ async function orAborted<T>(running: Promise<T>, limits: RequestLimits): Promise
   }
 }
 
+/** gRPC waits before it connects again, up to two minutes, and meanwhile does not say why. A new client tries at once. */
+function isWithoutConnection(error: unknown): boolean {
+  return describeError(error).includes('No connection established');
+}
+
 function failureOf(error: unknown, address: EtcdAddress): EtcdFailure {
-  const [message = ''] = describeError(error).split('\n');
+  const message = describeError(error);
   return new EtcdFailure(
     isAuthError(message) ? 'forbidden' : 'failed',
-    `etcd at ${hostAndPort(address)}: ${message.replace(/ Resolution note: $/, '')}`,
+    `etcd at ${hostAndPort(address)}: ${etcdWords(message)}`,
     { cause: error },
   );
 }

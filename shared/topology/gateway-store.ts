@@ -10,6 +10,7 @@ import {
   isAuthError,
   remainingMs,
 } from './etcd-store.ts';
+import { etcdWords } from './etcd-words.ts';
 
 /** How a gateway is reached. */
 export interface GatewayRoute {
@@ -182,7 +183,9 @@ async function post<T>(
       ...(limits.signal === undefined ? {} : { signal: limits.signal }),
     });
   } catch (error) {
-    throw new EtcdFailure('failed', `${route.name}: ${describeError(error)}`, { cause: error });
+    throw new EtcdFailure('failed', `${route.name}: ${etcdWords(describeError(error))}`, {
+      cause: error,
+    });
   }
   if (response.status !== 200) {
     throw refusal(response, route.name);
@@ -215,6 +218,6 @@ function refusal({ status, body }: KubeResponse, name: string): EtcdFailure {
   const message = said.success ? said.data.message : '';
   return new EtcdFailure(
     status === 401 || status === 403 || isAuthError(message) ? 'forbidden' : 'failed',
-    `${name} answers ${status}${message === '' ? '' : ` ${message}`}`,
+    `${name} answers ${status}${message === '' ? '' : ` ${etcdWords(message)}`}`,
   );
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
 import { type AuditedRequest, readAuditLog } from '#infra/local/control-plane/audit-log.ts';
-import { type BuiltStage, buildStage } from '#infra/local/show/build-stage.ts';
+import { type BuiltStage, type StageTopology, buildStage } from '#infra/local/show/build-stage.ts';
 import type { Stage } from '#infra/local/show/stage.ts';
 import type { Condition } from '#shared/api/shard.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
@@ -25,9 +25,17 @@ export interface StageUnderTest extends BuiltStage {
   readonly drained: () => Condition | undefined;
 }
 
+export interface StageUse {
+  /** Starts what the topology is kept in; a plain etcd when absent. */
+  readonly startTopology?: (folder: string) => Promise<StageTopology & AsyncDisposable>;
+  /** Told every line that `millrace dev` writes to stderr. */
+  readonly onRemark?: (line: string) => void;
+}
+
 /** Gives the file a control plane, a stand-in data plane and `millrace dev`, from before its first to after its last test. */
-export function useStage(): () => StageUnderTest {
+export function useStage({ startTopology, onRemark }: StageUse = {}): () => StageUnderTest {
   let folder: string | undefined;
+  let topology: (StageTopology & AsyncDisposable) | undefined;
   let stage: StageUnderTest | undefined;
 
   beforeAll(async () => {
@@ -41,7 +49,7 @@ export function useStage(): () => StageUnderTest {
     const screen = {
       progress: nothing,
       scene: nothing,
-      say: nothing,
+      say: onRemark ?? nothing,
       table: nothing,
       decision: (decision: DecisionLine) => decisions.push(decision),
       members: nothing,
@@ -49,7 +57,14 @@ export function useStage(): () => StageUnderTest {
       summary: nothing,
       close: nothing,
     };
-    const built = await buildStage({ folder, speed, screen, signal: new AbortController().signal });
+    topology = await startTopology?.(folder);
+    const built = await buildStage({
+      folder,
+      speed,
+      screen,
+      signal: new AbortController().signal,
+      ...(topology === undefined ? {} : { topology }),
+    });
     const during = async (work: () => Promise<void>) => {
       const from = (await auditedRequests(built)).length;
       await work();
@@ -74,6 +89,7 @@ export function useStage(): () => StageUnderTest {
 
   afterAll(async () => {
     await stage?.[Symbol.asyncDispose]();
+    await topology?.[Symbol.asyncDispose]();
     await (folder === undefined ? undefined : rm(folder, { recursive: true, force: true }));
   });
 

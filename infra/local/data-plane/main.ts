@@ -10,6 +10,7 @@ import { describeError } from '#shared/kernel/errors.ts';
 import { type Logger, createLogger } from '#shared/kernel/logger.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { parseEndpoint } from '#shared/topology/address.ts';
+import { type EtcdStore, anyMember } from '#shared/topology/etcd-store.ts';
 import { etcd3Store } from '#shared/topology/etcd3-store.ts';
 import { AdminServer } from './admin-server.ts';
 import { createControlServer } from './control-server.ts';
@@ -38,8 +39,8 @@ async function main(): Promise<void> {
     ...(settings.ca === undefined ? {} : { ca: settings.ca }),
     credentials: async () => ({ token: settings.token }),
   });
-  const store = etcd3Store(parseEndpoint(settings.etcdEndpoint), {});
-  const etcd = { store, remove: etcdRemoval(settings.etcdEndpoint) };
+  const store = openStore(settings);
+  const etcd = { store, remove: etcdRemoval(store) };
   const planes = settings.dataPlanes.map((plane) => openDataPlane(settings, plane, etcd, log));
   const kubelet = new Kubelet({
     connection,
@@ -76,6 +77,12 @@ async function main(): Promise<void> {
   announce(planes, log);
 }
 
+function openStore({ etcdEndpoint, etcdAccess }: Settings): EtcdStore {
+  const { otherEndpoints, ...credentials } = etcdAccess;
+  const member = (endpoint: string) => etcd3Store(parseEndpoint(endpoint), credentials);
+  return anyMember([member(etcdEndpoint), ...otherEndpoints.map(member)]);
+}
+
 interface OpenDataPlane {
   readonly shardName: string | undefined;
   readonly engine: Engine;
@@ -110,7 +117,10 @@ function engineFinder(planes: readonly OpenDataPlane[]): KubeletOptions['engineO
 }
 
 /** Goes on with what the folder holds; what can be told anew at each start is taken from the settings. */
-function openEngine({ dataDir, speed, etcdEndpoint }: Settings, plane: DataPlaneSettings): Engine {
+function openEngine(
+  { dataDir, speed, etcdEndpoint, etcdAccess }: Settings,
+  plane: DataPlaneSettings,
+): Engine {
   const {
     shardName,
     shard,
@@ -124,12 +134,14 @@ function openEngine({ dataDir, speed, etcdEndpoint }: Settings, plane: DataPlane
   } = plane;
   const file = new StateFile(shardName === undefined ? dataDir : join(dataDir, shardName));
   const serverAddress = new URL(etcdEndpoint).host;
+  const otherServerAddresses = etcdAccess.otherEndpoints.map((endpoint) => new URL(endpoint).host);
   const config: DataPlaneConfig = {
     speed,
     shard,
     globalRoot,
     cellRoot,
     serverAddress,
+    otherServerAddresses,
     requiredCount,
     legacyPods,
     backupMs,

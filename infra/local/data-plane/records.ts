@@ -130,7 +130,7 @@ function idMessage(component: ComponentType, { cell, name }: PoolerId) {
 export function encodeCell(config: DataPlaneConfig, cell: string): Uint8Array {
   const message = create(CellSchema, {
     name: cell,
-    serverAddresses: [config.serverAddress],
+    serverAddresses: [config.serverAddress, ...(config.otherServerAddresses ?? [])],
     root: cellRoot(config, cell),
   });
   return toBinary(CellSchema, message);

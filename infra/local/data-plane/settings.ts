@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { etcdAccessSchema } from '#infra/local/control-plane/etcd-access.ts';
 import { timing } from './timing.ts';
 
 const port = z.int().min(0).max(65_535);
@@ -45,8 +46,9 @@ const nodeShape = {
   server: z.url(),
   ca: z.string().optional(),
   token: z.string(),
-  /** `http://host:port` of the etcd that holds the topology. */
+  /** `http(s)://host:port` of the etcd that holds the topology. */
   etcdEndpoint: z.url(),
+  etcdAccess: etcdAccessSchema,
   /** Kept over restarts: the same folder goes on where it ended. */
   dataDir: z.string().min(1),
   /** Divides all durations. At the highest, 100 looks a second are as many as one etcd answers comfortably. */

@@ -57,13 +57,24 @@ type Lines = Pick<LaunchOptions<unknown>, 'onLine' | 'onErrorLine'>;
  */
 export async function startDataPlane(input: SingleSettingsInput & Lines): Promise<DataPlane> {
   const { onLine, onErrorLine, ...settings } = input;
-  const { server, ca, token, etcdEndpoint, dataDir, speed, nodeName, selector, ...dataPlane } =
-    singleSettingsSchema.parse(settings);
+  const {
+    server,
+    ca,
+    token,
+    etcdEndpoint,
+    etcdAccess,
+    dataDir,
+    speed,
+    nodeName,
+    selector,
+    ...dataPlane
+  } = singleSettingsSchema.parse(settings);
   const planes = await startDataPlanes({
     server,
     ca,
     token,
     etcdEndpoint,
+    etcdAccess,
     dataDir,
     speed,
     nodeName,

@@ -13,6 +13,8 @@ export interface DataPlaneConfig {
   readonly cellRoot: string;
   /** `host:port` of the etcd that a Cell record names. */
   readonly serverAddress: string;
+  /** Its further members, `host:port` each. */
+  readonly otherServerAddresses?: readonly string[];
   /** Members that must hold a write before it counts, the leader among them: AT_LEAST_N. */
   readonly requiredCount: number;
   /** Pods whose pooler writes the older record generation. */

@@ -1,6 +1,7 @@
 import { noop } from 'cockatiel';
 import { CompareResult, CompareTarget, Etcd3, type IKeyValue, type Watcher } from 'etcd3';
 import pLimit from 'p-limit';
+import type { EtcdAccess } from '#infra/local/control-plane/etcd-access.ts';
 import { type GoverseKeys, shardKey } from '#shared/goverse/keys.ts';
 import { formatShard } from '#shared/goverse/shard-value.ts';
 import type { KeyChange, LiveView } from './cluster-view.ts';
@@ -16,9 +17,33 @@ interface WatchEvents {
   onLost(): void;
 }
 
-/** @param endpoint `http://host:port` */
-export function connectEtcd(endpoint: string): Etcd3 {
-  return new Etcd3({ hosts: endpoint, faultHandling: { global: noop, host: () => noop } });
+/** How long a member waits for an answer. One that is killed with the connection open would hold a tick up for ever. */
+const requestTimeoutMs = 5_000;
+
+/** @param endpoint `http(s)://host:port` */
+export function connectEtcd(
+  endpoint: string,
+  { otherEndpoints, ca, certificate, key, username, password = '' }: EtcdAccess = {
+    otherEndpoints: [],
+  },
+): Etcd3 {
+  return new Etcd3({
+    hosts: [endpoint, ...otherEndpoints],
+    faultHandling: { global: noop, host: () => noop },
+    ...(ca === undefined
+      ? {}
+      : {
+          credentials: {
+            rootCertificate: Buffer.from(ca),
+            ...(key === undefined ? {} : { privateKey: Buffer.from(key) }),
+            ...(certificate === undefined ? {} : { certChain: Buffer.from(certificate) }),
+          },
+        }),
+    ...(username === undefined ? {} : { auth: { username, password } }),
+    // A watch and the signs of life of a lease are streams: they last.
+    defaultCallOptions: ({ isStream }) =>
+      isStream ? {} : { deadline: new Date(Date.now() + requestTimeoutMs) },
+  });
 }
 
 /** All keys of a cluster, and the revision they were read at. */

@@ -19,7 +19,7 @@ const configuration = z.object({ MILLRACE_GOVERSE_SETTINGS: z.string().min(1) })
 async function main(): Promise<void> {
   const config = readConfig(configuration);
   const settings = settingsSchema.parse(JSON.parse(config.MILLRACE_GOVERSE_SETTINGS));
-  const client = connectEtcd(settings.endpoint);
+  const client = connectEtcd(settings.endpoint, settings.access);
   const keys = keysOf(settings.prefix);
   const folder = settings.role === 'gate' ? keys.gates : keys.nodes;
   const registration = new Registration({
@@ -55,10 +55,10 @@ interface RunningNode {
 }
 
 async function startNode(settings: Settings): Promise<RunningNode> {
-  const { address: self, shardCount, speed, endpoint } = settings;
+  const { address: self, shardCount, speed, endpoint, access } = settings;
   const keys = keysOf(settings.prefix);
   const view = new LiveView(keys, shardCount);
-  const client = connectEtcd(endpoint);
+  const client = connectEtcd(endpoint, access);
   const revisions: number[] = [];
   const link = new NodeLink({
     client,

@@ -1,4 +1,5 @@
 import type { Etcd3, Watcher } from 'etcd3';
+import type { EtcdAccess } from '#infra/local/control-plane/etcd-access.ts';
 import {
   type GoverseKeys,
   defaultPrefix,
@@ -14,8 +15,9 @@ import { isOwned, isRoutable } from './rules.ts';
 import type { TickTold } from './start.ts';
 
 interface ObserverOptions {
-  /** `http://host:port` of etcd. */
+  /** `http(s)://host:port` of etcd. */
   readonly endpoint: string;
+  readonly access?: EtcdAccess;
   readonly prefix?: string;
   readonly shardCount?: number;
 }
@@ -68,7 +70,7 @@ export class GoverseObserver implements AsyncDisposable {
   }
 
   static async open(options: ObserverOptions): Promise<GoverseObserver> {
-    const observer = new GoverseObserver(connectEtcd(options.endpoint), options);
+    const observer = new GoverseObserver(connectEtcd(options.endpoint, options.access), options);
     await observer.#follow();
     return observer;
   }

@@ -1,10 +1,12 @@
 import * as z from 'zod';
+import { etcdAccessSchema } from '#infra/local/control-plane/etcd-access.ts';
 import { defaultPrefix, defaultShardCount } from '#shared/goverse/keys.ts';
 
 /** All that one member can be told. What is not given is as GoVerse has it. */
 export const settingsSchema = z.strictObject({
-  /** `http://host:port` of etcd. */
+  /** `http(s)://host:port` of etcd. */
   endpoint: z.url(),
+  access: etcdAccessSchema,
   prefix: z.string().default(defaultPrefix),
   /** What it is known by, and its key: `10.0.0.7:48000`. */
   address: z.string().min(1),

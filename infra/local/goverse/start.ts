@@ -87,7 +87,7 @@ const expiryLookMs = 500;
 /**
  * The end of a dead member's lease at another speed than 1. etcd has leases of whole seconds, two at least: too coarse
  * for a fast cluster. So the lease of a dead one is revoked when it would have ended: its length after the last of the
- * signs of life that it gave every third of that. At speed 1 etcd alone ends it.
+ * signs of life that it gave every third of that. At speed 1, or where etcd wants certificates or users, etcd alone ends it.
  */
 class LeaseEnd {
   readonly #settings: Settings;

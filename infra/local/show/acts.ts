@@ -105,15 +105,19 @@ export function isPodDelete({ verb, resource, status = 0 }: AuditedRequest): boo
   return verb === 'delete' && resource === 'pods' && status < 300;
 }
 
-export async function createObjects(stage: Stage): Promise<void> {
-  const { namespace, database, shard, topologyEndpoint, adminUrl } = stage;
+/** @param topology how Millrace reaches the topology's etcd */
+export async function createObjects(
+  stage: Stage,
+  topology: JsonObject = { endpoints: [stage.topologyEndpoint] },
+): Promise<void> {
+  const { namespace, database, shard, adminUrl } = stage;
   await post(stage, 'Database', {
     metadata: { name: database, namespace },
     spec: {
       name: 'postgres',
       dataPlane: {
         kind: 'multigres',
-        topology: { endpoints: [topologyEndpoint] },
+        topology,
         admin: { url: adminUrl },
       },
     },

@@ -12,6 +12,7 @@ import { connectTopology } from '#shared/topology/connect.ts';
 import { startBucketServer } from '#infra/local/bucket/start.ts';
 import { type ControlPlane, startControlPlane } from '#infra/local/control-plane/control-plane.ts';
 import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
+import type { EtcdAccess } from '#infra/local/control-plane/etcd-access.ts';
 import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
 import type { ProgressUpdate } from '#infra/local/control-plane/progress.ts';
 import { type DataPlane, startDataPlane } from '#infra/local/data-plane/start.ts';
@@ -59,6 +60,15 @@ export interface StageOptions {
   readonly signal: AbortSignal;
   /** Starts an S3 server too. */
   readonly hasBucket?: boolean;
+  /** What the topology is kept in, started and ended by the caller; a plain etcd of the stage when absent. */
+  readonly topology?: StageTopology;
+}
+
+/** An etcd that wants certificates or users, or has several members. */
+export interface StageTopology {
+  readonly etcd: Etcd;
+  /** For the data plane, and for whoever watches over the stage. */
+  readonly access: EtcdAccess;
 }
 
 /** Brings up control plane, data plane and `millrace dev`, in this order; takes them down in the opposite one. */
@@ -95,7 +105,7 @@ export async function buildStage(options: StageOptions): Promise<BuiltStage> {
     decisions,
     topologyEndpoint: topologyEtcd.endpoint,
     adminUrl: dataPlane.adminUrl,
-    ...eyesOn(topologyEtcd.endpoint, dataPlane, stack),
+    ...eyesOn(topologyEtcd.endpoint, planes.access, dataPlane, stack),
     bucket,
     loseMember: (pod) => dataPlane.faults.inject({ kind: 'podDeath', pod, leaves: 'nothing' }),
     relay: () => readRelay(millrace.relayUrl),
@@ -161,7 +171,7 @@ async function startMillraceOn(
 }
 
 async function startPlanes(
-  { folder, speed, screen, signal, hasBucket = false }: StageOptions,
+  { folder, speed, screen, signal, hasBucket = false, topology }: StageOptions,
   stack: AsyncDisposableStack,
 ) {
   const onProgress = ({ activity, elapsedMs }: ProgressUpdate) =>
@@ -174,9 +184,10 @@ async function startPlanes(
     }),
   );
   signal.throwIfAborted();
-  const topologyEtcd = stack.use(
-    await startEtcd({ dataDir: join(folder, 'topology'), onProgress }),
-  );
+  const { etcd: topologyEtcd, access } = topology ?? {
+    etcd: stack.use(await startEtcd({ dataDir: join(folder, 'topology'), onProgress })),
+    access: { otherEndpoints: [] },
+  };
   const bucket = hasBucket
     ? stack.use(await startBucketServer({ dataDir: join(folder, 'bucket'), region, onProgress }))
     : undefined;
@@ -186,23 +197,25 @@ async function startPlanes(
     ca: controlPlane.ca,
     token: controlPlane.tokens.get(dataPlaneUser) ?? '',
     etcdEndpoint: topologyEtcd.endpoint,
+    etcdAccess: access,
     dataDir: join(folder, 'data-plane'),
     speed,
     cells,
   });
   stack.defer(() => dataPlane.stop());
-  return { controlPlane, topologyEtcd, dataPlane, bucket };
+  return { controlPlane, topologyEtcd, access, dataPlane, bucket };
 }
 
 /** The show looks at etcd and the admin service itself: it checks Millrace, so it does not ask Millrace. */
 function eyesOn(
   etcdEndpoint: string,
+  { otherEndpoints, ...credentials }: EtcdAccess,
   dataPlane: DataPlane,
   stack: AsyncDisposableStack,
 ): Pick<Stage, 'poolers' | 'databaseRecord' | 'poolerStatus' | 'backupJobs' | 'backups'> {
   const topology = connectTopology(
-    { endpoints: [etcdEndpoint], globalRoot: '/multigres/global' },
-    { namespace },
+    { endpoints: [etcdEndpoint, ...otherEndpoints], globalRoot: '/multigres/global' },
+    { namespace, credentials },
   );
   stack.defer(() => topology.close());
   const admin = connectAdmin({ url: dataPlane.adminUrl }, { namespace });

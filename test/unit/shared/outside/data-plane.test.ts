@@ -15,8 +15,9 @@ function anApiServer() {
   const connection: KubeConnection = {
     async request({ method, path }) {
       asked.push(`${method} ${path}`);
+      const data = { username: 'bWlsbHJhY2U=', password: 'c2VjcmV0' };
       const metadata = { name: 'users', namespace: 'db', uid: 'secret-uid', resourceVersion: '1' };
-      return { status: 200, body: { apiVersion: 'v1', kind: 'Secret', metadata, data: {} } };
+      return { status: 200, body: { apiVersion: 'v1', kind: 'Secret', metadata, data } };
     },
     stream: () => expect.unreachable('nothing is watched'),
     close: () => undefined,
@@ -62,4 +63,19 @@ test('a topology without users is opened once for a version of its Database', as
 
   expect(opened).toBe(1);
   expect(asked).toEqual([]);
+});
+
+test('the users of a topology that could not be read are read again at the next look', async () => {
+  const { connection, asked } = anApiServer();
+  const planes = dataPlanes(kubeClient(connection), connection, () => start);
+  const database = withTopology({ authSecret: 'users', endpoints: ['http://127.0.0.1:1'] });
+  const shard = { database: 'postgres', tableGroup: 'default', shard: '0-inf' };
+
+  const reads = [
+    await planes.topologyReader(database).poolers(shard, ['zone-a']),
+    await planes.topologyReader(database).poolers(shard, ['zone-a']),
+  ];
+
+  expect(reads.map(({ kind }) => kind)).toEqual(['unknown', 'unknown']);
+  expect(asked).toHaveLength(2);
 });

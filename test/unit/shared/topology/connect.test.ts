@@ -93,7 +93,7 @@ function expectCell(
 }
 
 function listBody(root: string) {
-  return { key: encode(`${root}/poolers`), range_end: encode(`${root}/poolert`), limit: '500' };
+  return { key: encode(`${root}/poolers/`), range_end: encode(`${root}/poolers0`), limit: '500' };
 }
 
 function expectList(root: string, answer: Answer, prefix = ''): void {
@@ -309,7 +309,7 @@ describe('listing the poolers of a shard', () => {
     [
       'refuses the user',
       { status: 403, body: { code: 7, message: 'etcdserver: permission denied' } },
-      /answers 403 etcdserver: permission denied$/,
+      /answers 403 etcdserver: permission denied \(grant the role/,
     ],
     ['leads elsewhere', { status: 302, headers: { location: 'http://127.0.0.1:1/' } }, /302$/],
     ['says something else', { status: 500, body: { message: 'secret' } }, /answers 500$/],

@@ -1,55 +1,74 @@
-import { once } from 'node:events';
-import http from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { readBody } from '#infra/local/data-plane/admin-server.ts';
+import { describe, expect, test } from 'vitest';
 import { etcdRemoval } from '#infra/local/data-plane/etcd-removal.ts';
-import { within } from '#shared/topology/etcd-store.ts';
+import {
+  EtcdFailure,
+  type EtcdStore,
+  type SwapRequest,
+  within,
+} from '#shared/topology/etcd-store.ts';
 
-let server: http.Server;
-let endpoint: string;
-let status: number;
-let asked: { readonly path: string | undefined; readonly body: unknown }[];
+const key = '/multigres/lock';
+const limits = within(5_000, undefined);
 
-beforeEach(async () => {
-  status = 200;
-  asked = [];
-  server = http.createServer((request, response) => {
-    void readBody(request).then((body) => {
-      asked.push({ path: request.url, body: JSON.parse(body) });
-      return response.writeHead(status).end('{}');
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-});
-
-afterEach(() => {
-  server.closeAllConnections();
-  server.close();
-});
+/** A store that holds the key at each of these revisions in turn, one per read; after the last it holds it no more. */
+function aStore(revisions: readonly string[]) {
+  const left = [...revisions];
+  const swaps: SwapRequest[] = [];
+  const store: EtcdStore = {
+    async range() {
+      const [modRevision] = left;
+      return {
+        revision: '9',
+        entries:
+          modRevision === undefined
+            ? []
+            : [{ key: Buffer.from(key), value: Buffer.of(1), modRevision }],
+        more: false,
+      };
+    },
+    async swap(request) {
+      swaps.push(request);
+      left.shift();
+      return left.length === 0 ? { kind: 'swapped', modRevision: '10' } : { kind: 'moved' };
+    },
+    swapAll: () => expect.unreachable('one key is removed'),
+    close: () => undefined,
+  };
+  return { store, swaps };
+}
 
 describe('the removal of a key', () => {
-  test('is of that key alone', async () => {
-    await etcdRemoval(endpoint)('/multigres/lock', within(5_000, undefined));
+  test('is of that key alone, as it was found', async () => {
+    const { store, swaps } = aStore(['7']);
 
-    const key = Buffer.from('/multigres/lock').toString('base64');
-    expect(asked).toEqual([{ path: '/v3/kv/deleterange', body: { key } }]);
+    await etcdRemoval(store)(key, limits);
+
+    expect(swaps).toEqual([{ key, value: null, modRevision: '7' }]);
+  });
+
+  test('begins again where the key was written meanwhile', async () => {
+    const { store, swaps } = aStore(['7', '8']);
+
+    await etcdRemoval(store)(key, limits);
+
+    expect(swaps.map(({ modRevision }) => modRevision)).toEqual(['7', '8']);
+  });
+
+  test('of a key that is not there is no failure', async () => {
+    const { store, swaps } = aStore([]);
+
+    await etcdRemoval(store)(key, limits);
+
+    expect(swaps).toEqual([]);
   });
 
   test('that etcd refuses is a failure', async () => {
-    status = 503;
+    const { store } = aStore(['7']);
+    const refusing: EtcdStore = {
+      ...store,
+      swap: () => Promise.reject(new EtcdFailure('failed', 'etcd answers 503')),
+    };
 
-    const removal = etcdRemoval(endpoint)('/multigres/lock', within(5_000, undefined));
-
-    await expect(removal).rejects.toThrow('etcd answers 503');
-  });
-
-  test('ends with the signal of who wanted it', async () => {
-    const removal = etcdRemoval(endpoint)('/multigres/lock', within(5_000, AbortSignal.abort()));
-
-    await expect(removal).rejects.toThrow(/abort/);
-    expect(asked).toEqual([]);
+    await expect(etcdRemoval(refusing)(key, limits)).rejects.toThrow('etcd answers 503');
   });
 });
