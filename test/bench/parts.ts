@@ -1,4 +1,5 @@
 import { backups } from './backups.ts';
+import { cleanup } from './cleanup.ts';
 import { drains } from './drains.ts';
 import { goverse } from './goverse.ts';
 import { handover } from './handover.ts';
@@ -29,6 +30,7 @@ export const parts: readonly Part[] = [
   sweep,
   wakes,
   backups,
+  cleanup,
   goverse,
   handover,
 ];

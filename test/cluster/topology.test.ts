@@ -163,7 +163,7 @@ async function temporaryFolder(): Promise<string> {
 
 describe.skipIf(missingControlPlane !== undefined)('a plain etcd', () => {
   /** More than two pages. */
-  const crowd = 1_100;
+  const crowd = 2_100;
   let folder: string;
   let etcd: Etcd;
   let gateway: Gateway;

@@ -93,7 +93,7 @@ function expectCell(
 }
 
 function listBody(root: string) {
-  return { key: encode(`${root}/poolers/`), range_end: encode(`${root}/poolers0`), limit: '500' };
+  return { key: encode(`${root}/poolers/`), range_end: encode(`${root}/poolers0`), limit: '1000' };
 }
 
 function expectList(root: string, answer: Answer, prefix = ''): void {
