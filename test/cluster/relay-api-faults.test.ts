@@ -142,7 +142,7 @@ const faultsForAll: readonly ApiFault[] = [
     fault: 'the API server is killed and started again on the same data',
     reaction: 'keeps trying, and lists anew where its version is unknown',
     grown: ['watch_failures_total'],
-    says: { msg: 'watch failed', why: /ECONNREFUSED|closed|hang up|ECONNRESET/ },
+    says: { msg: 'watch failed', why: /aborted|ECONNREFUSED|closed|hang up|ECONNRESET/ },
     play: killedApiServer,
   },
 ];
@@ -265,7 +265,7 @@ async function changeEverything(herd: Herd): Promise<void> {
 async function refusedConnection({ apiServer, herd, relay }: RelayScene): Promise<void> {
   apiServer.refuse();
   await changeEverything(herd);
-  await untilMore(relay, 'watch_failures_total', 6);
+  await untilMore(relay, 'watch_failures_total', 2 * watchedResources);
   await apiServer.heal();
 }
 
@@ -289,7 +289,11 @@ async function silentStart({ apiServer, herd, relay }: RelayScene): Promise<void
   );
   const givenUp = async () =>
     (await relay.metric('watch_failures_total')) + (await relay.metric('silent_total'));
-  await eventually('each list was given up twice', givenUp, (times) => times >= 6);
+  await eventually(
+    'each list was given up twice',
+    givenUp,
+    (times) => times >= 2 * watchedResources,
+  );
   expect(await relay.readiness()).toBe(503);
   expect(await relay.metric('lists_total')).toBe(0);
   await apiServer.heal();
@@ -331,7 +335,10 @@ async function untilWaitedOut(
 ): Promise<void> {
   const next = (refusal: ProxiedRequest) =>
     apiServer.requests.find(
-      (request) => request.path === refusal.path && request.atMs > refusal.atMs && isAlike(request),
+      (request) =>
+        resourceOf(request) === resourceOf(refusal) &&
+        request.atMs > refusal.atMs &&
+        isAlike(request),
     );
   await eventually(
     `${count} refusals were followed by another request`,
@@ -497,7 +504,12 @@ function loseHistoryOnce(): PromptRule {
   }));
 }
 
-/** Treats the first so many requests of a sort to each path. */
+/** Pods are two resources: those with the label of each kind of target. */
+function resourceOf({ path, query }: ProxiedRequest): string {
+  return `${path}?${query.get('labelSelector') ?? ''}`;
+}
+
+/** Treats the first so many requests of a sort to each resource. */
 function times(
   limit: number,
   isMeant: (request: ProxiedRequest) => boolean,
@@ -505,11 +517,12 @@ function times(
 ): PromptRule {
   const counts = new Map<string, number>();
   return (request) => {
-    const count = counts.get(request.path) ?? 0;
+    const resource = resourceOf(request);
+    const count = counts.get(resource) ?? 0;
     if (!isMeant(request) || count >= limit) {
       return undefined;
     }
-    counts.set(request.path, count + 1);
+    counts.set(resource, count + 1);
     return treat(request);
   };
 }

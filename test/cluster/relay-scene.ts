@@ -41,8 +41,8 @@ export async function eventually<T>(
   }
 }
 
-/** Shards, pods and Databases, in one namespace. */
-export const watchedResources = 3;
+/** In one namespace: Databases, Shards, GoverseClusters, and the pods of each of the two kinds of target. */
+export const watchedResources = 5;
 
 export interface SceneOptions {
   readonly controlPlane: ControlPlane;
