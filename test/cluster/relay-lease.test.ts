@@ -382,7 +382,7 @@ const shards = '/apis/millrace.dev/v1alpha1/namespaces/default/shards';
 const watching = [
   {
     apiGroups: ['millrace.dev'],
-    resources: ['shards', 'databases'],
+    resources: ['shards', 'databases', 'goverseclusters'],
     verbs: ['list', 'watch'],
   },
   { apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] },
