@@ -19,7 +19,8 @@ import type { PoolerRecord } from '#shared/topology/topology.ts';
 import { useStage } from './a-stage.ts';
 import { missingControlPlane } from './local-control-plane.ts';
 import { cleanupRole, releaseRole } from './roles.ts';
-import { type Member, SecuredEtcd, encode } from './secured-etcd.ts';
+import type { EtcdMember } from './etcd-cluster.ts';
+import { SecuredEtcd, encode } from './secured-etcd.ts';
 
 /** How much faster than measured GoVerse runs. Millrace's own waits stay. */
 const speed = 4;
@@ -87,7 +88,7 @@ async function change(kind: ResourceKind, name: string, patch: object): Promise<
 
 /** kill -9 of these, and all again when the work is done. */
 async function withoutMembers(
-  members: readonly Member[],
+  members: readonly EtcdMember[],
   work: () => Promise<void>,
 ): Promise<void> {
   await Promise.all(members.map((member) => member.kill()));

@@ -2,13 +2,11 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import * as z from 'zod';
-import { obtainProgram } from '#infra/local/control-plane/binaries.ts';
-import { type Component, startComponent } from '#infra/local/control-plane/component.ts';
-import { findFreePort, startOnFreePort } from '#infra/local/control-plane/port.ts';
 import type { KubeConnection, KubeResponse } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import type { TopologyCredentials } from '#shared/topology/access.ts';
 import { type Authority, type Identity, makeAuthority } from './certificates.ts';
+import { type EtcdMember, startEtcdCluster } from './etcd-cluster.ts';
 
 /** The administrator of every etcd here; etcd wants the first one to be called so. */
 const root = { username: 'root', password: 'root-of-these-tests' };
@@ -20,11 +18,6 @@ export interface SecuredEtcdOptions {
   readonly members: number;
   /** Appended to each command line. */
   readonly flags?: readonly string[];
-}
-
-export interface Member extends Component {
-  /** `https://127.0.0.1:<port>` */
-  readonly endpoint: string;
 }
 
 /** What a role may do below a prefix, or with one key where it is not given as a prefix. */
@@ -39,7 +32,7 @@ const statusSchema = z.object({ header: z.object({ member_id: z.string() }), lea
 /** etcd with certificates on both sides, one member or several, and its administrator. */
 export class SecuredEtcd implements AsyncDisposable {
   readonly authority: Authority;
-  readonly members: readonly Member[];
+  readonly members: readonly EtcdMember[];
   /** Certificates and the administrator's name, for whoever may do everything. */
   readonly credentials: Required<TopologyCredentials>;
   /** The certificates alone. */
@@ -48,7 +41,7 @@ export class SecuredEtcd implements AsyncDisposable {
   #token: string | undefined;
   #hasUsers = false;
 
-  private constructor(authority: Authority, identity: Identity, members: readonly Member[]) {
+  private constructor(authority: Authority, identity: Identity, members: readonly EtcdMember[]) {
     this.authority = authority;
     this.members = members;
     this.credentialsWithoutUser = { ca: authority.ca, ...identity };
@@ -63,8 +56,19 @@ export class SecuredEtcd implements AsyncDisposable {
     const authority = await makeAuthority(folder);
     await authority.sign('server');
     const identity = await authority.sign('administrator');
-    const plan = { folder, flags, authority, identity };
-    const members = await startOnFreePort((port) => startMembers(plan, port, count));
+    const members = await startEtcdCluster({
+      folder,
+      count,
+      scheme: 'https',
+      flags: [
+        '--client-cert-auth',
+        `--trusted-ca-file=${authority.caPath}`,
+        `--cert-file=${join(folder, 'server.crt')}`,
+        `--key-file=${join(folder, 'server.key')}`,
+        ...flags,
+      ],
+      isReady: (endpoint) => isReady(endpoint, authority, identity),
+    });
     return new SecuredEtcd(authority, identity, members);
   }
 
@@ -150,7 +154,7 @@ export class SecuredEtcd implements AsyncDisposable {
   }
 
   /** The member that leads, by its own word. */
-  async leader(): Promise<Member> {
+  async leader(): Promise<EtcdMember> {
     for (const [place, connection] of this.#connections.entries()) {
       const answer = await this.#attempt(connection, '/maintenance/status', {}).catch(
         () => undefined,
@@ -173,81 +177,11 @@ export function encode(value: string | Uint8Array): string {
   return Buffer.from(value).toString('base64');
 }
 
-interface Plan {
-  readonly folder: string;
-  readonly flags: readonly string[];
-  readonly authority: Authority;
-  readonly identity: Identity;
-}
-
-/** All of them at once: none is ready before most of them are there. */
-async function startMembers(plan: Plan, firstPort: number, count: number): Promise<Member[]> {
-  const names = Array.from({ length: count }, (_, place) => `member-${place}`);
-  const peers = new Map<string, string>();
-  for (const name of names) {
-    peers.set(name, `http://127.0.0.1:${await findFreePort()}`);
+async function isReady(endpoint: string, { ca }: Authority, identity: Identity): Promise<boolean> {
+  const probe = connectKube({ server: endpoint, ca, credentials: async () => identity });
+  try {
+    return (await probe.request({ method: 'GET', path: '/readyz' })).status === 200;
+  } finally {
+    probe.close();
   }
-  const cluster = [...peers].map(([name, peer]) => `${name}=${peer}`).join(',');
-  const started = await Promise.allSettled(
-    names.map(async (name, place) => {
-      const port = place === 0 ? firstPort : await findFreePort();
-      return startMember(plan, { name, port, peer: peers.get(name) ?? '', cluster, firstPort });
-    }),
-  );
-  const members = started.flatMap((it) => (it.status === 'fulfilled' ? [it.value] : []));
-  const failed = started.find((it) => it.status === 'rejected');
-  if (failed !== undefined) {
-    await Promise.all(members.map((member) => member.stop()));
-    throw failed.reason;
-  }
-  return members;
-}
-
-async function startMember(
-  { folder, flags, authority, identity }: Plan,
-  own: { name: string; port: number; peer: string; cluster: string; firstPort: number },
-): Promise<Member> {
-  const endpoint = `https://127.0.0.1:${own.port}`;
-  const component = await startComponent({
-    name: `etcd ${own.name}`,
-    command: await obtainProgram('etcd'),
-    flags: [
-      `--name=${own.name}`,
-      // A start that lost the race for a port leaves nothing to the next one.
-      `--data-dir=${join(folder, `${own.firstPort}-${own.name}`)}`,
-      `--listen-client-urls=${endpoint}`,
-      `--advertise-client-urls=${endpoint}`,
-      `--listen-peer-urls=${own.peer}`,
-      `--initial-advertise-peer-urls=${own.peer}`,
-      `--initial-cluster=${own.cluster}`,
-      '--unsafe-no-fsync',
-      '--client-cert-auth',
-      `--trusted-ca-file=${authority.caPath}`,
-      `--cert-file=${join(folder, 'server.crt')}`,
-      `--key-file=${join(folder, 'server.key')}`,
-      ...flags,
-    ],
-    logPath: join(folder, `${own.name}.log`),
-    async isReady() {
-      const probe = connectKube({
-        server: endpoint,
-        ca: authority.ca,
-        credentials: async () => identity,
-      });
-      try {
-        return (await probe.request({ method: 'GET', path: '/readyz' })).status === 200;
-      } finally {
-        probe.close();
-      }
-    },
-  });
-  return {
-    endpoint,
-    get pid() {
-      return component.pid;
-    },
-    kill: () => component.kill(),
-    restart: () => component.restart(),
-    stop: () => component.stop(),
-  };
 }

@@ -1,18 +1,9 @@
 import { once } from 'node:events';
-import { mkdir } from 'node:fs/promises';
 import { type Server, type Socket, connect, createServer } from 'node:net';
-import { join } from 'node:path';
-import { obtainProgram } from '#infra/local/control-plane/binaries.ts';
-import { type Component, startComponent } from '#infra/local/control-plane/component.ts';
 import { findFreePort } from '#infra/local/control-plane/port.ts';
+import { type EtcdMember, startEtcdCluster } from './etcd-cluster.ts';
 
 const probeTimeoutMs = 2_000;
-
-export interface EtcdMember extends Component {
-  readonly name: string;
-  /** `http://127.0.0.1:<port>`, the same over restarts. */
-  readonly endpoint: string;
-}
 
 /** An etcd of three members, each of which can be killed and started again on its data. */
 export interface ThreeEtcd extends AsyncDisposable {
@@ -21,45 +12,16 @@ export interface ThreeEtcd extends AsyncDisposable {
   readonly service: string;
 }
 
-/** Starts all three and resolves when each of them answers linearizable requests. They do not sync to disk. */
+/** Starts all three and resolves when each of them answers linearizable requests. */
 export async function startThreeEtcd(folder: string): Promise<ThreeEtcd> {
-  const command = await obtainProgram('etcd');
-  const plans = await Promise.all(['a', 'b', 'c'].map(async (name) => planOf(name)));
-  const cluster = plans.map(({ name, peer }) => `${name}=${peer}`).join(',');
+  const members = await startEtcdCluster({
+    folder,
+    count: 3,
+    scheme: 'http',
+    isReady: isAnswering,
+  });
   await using started = new AsyncDisposableStack();
-  const members = await Promise.all(
-    plans.map(async ({ name, endpoint, peer }): Promise<EtcdMember> => {
-      const dataDir = join(folder, name);
-      await mkdir(dataDir, { recursive: true, mode: 0o700 });
-      const component = await startComponent({
-        name: `etcd member ${name}`,
-        command,
-        flags: [
-          `--name=${name}`,
-          `--data-dir=${join(dataDir, 'etcd')}`,
-          `--listen-client-urls=${endpoint}`,
-          `--advertise-client-urls=${endpoint}`,
-          `--listen-peer-urls=${peer}`,
-          `--initial-advertise-peer-urls=${peer}`,
-          `--initial-cluster=${cluster}`,
-          '--unsafe-no-fsync',
-        ],
-        logPath: join(dataDir, 'etcd.log'),
-        isReady: () => isAnswering(endpoint),
-      });
-      started.defer(() => component.stop());
-      return {
-        name,
-        endpoint,
-        get pid() {
-          return component.pid;
-        },
-        kill: () => component.kill(),
-        restart: () => component.restart(),
-        stop: () => component.stop(),
-      };
-    }),
-  );
+  members.forEach((member) => started.defer(() => member.stop()));
   const service = started.use(await serviceBefore(members));
   const owned = started.move();
   return {
@@ -67,11 +29,6 @@ export async function startThreeEtcd(folder: string): Promise<ThreeEtcd> {
     service: service.endpoint,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-async function planOf(name: string) {
-  const url = async () => `http://127.0.0.1:${await findFreePort()}`;
-  return { name, endpoint: await url(), peer: await url() };
 }
 
 /** The list of members is a linearizable read: it needs a leader and a quorum. */
