@@ -7,8 +7,6 @@ import { GoverseObserver } from '#infra/local/goverse/observer.ts';
 import { type GoverseMemberProcess, startGoverseNode } from '#infra/local/goverse/start.ts';
 import { createObjects, prepare, untilAsked } from '#infra/local/show/acts.ts';
 import type { Condition } from '#shared/api/condition.ts';
-import type { KubeResponse } from '#shared/kube/connection.ts';
-import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
 import {
   ComponentType,
@@ -17,6 +15,7 @@ import {
 } from '#shared/topology/proto/clustermetadata_pb.ts';
 import type { PoolerRecord } from '#shared/topology/topology.ts';
 import { useStage } from './a-stage.ts';
+import { objectsOf } from './stage-objects.ts';
 import { missingControlPlane } from './local-control-plane.ts';
 import { cleanupRole, releaseRole } from './roles.ts';
 import type { EtcdMember } from './etcd-cluster.ts';
@@ -56,29 +55,10 @@ const stageUnderTest = useStage({
   onRemark: (line) => remarks.push(line),
 });
 
+const { ask, create: make } = objectsOf(stageUnderTest);
+
 function theEtcd(): SecuredEtcd {
   return etcd ?? expect.unreachable('it runs only during tests');
-}
-
-async function ask(
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
-  kind: ResourceKind,
-  name?: string,
-  body?: unknown,
-): Promise<KubeResponse> {
-  const { connection, namespace } = stageUnderTest().stage;
-  const collection = collectionPath(kind, namespace);
-  return connection.request({
-    method,
-    path: name === undefined ? collection : `${collection}/${name}`,
-    ...(body === undefined ? {} : { body }),
-    ...(method === 'PATCH' ? { contentType: 'application/merge-patch+json' } : {}),
-  });
-}
-
-async function make(kind: ResourceKind, manifest: object): Promise<void> {
-  const answer = await ask('POST', kind, undefined, manifest);
-  expect(answer.status, JSON.stringify(answer.body)).toBe(201);
 }
 
 async function change(kind: ResourceKind, name: string, patch: object): Promise<void> {

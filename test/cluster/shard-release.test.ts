@@ -4,11 +4,9 @@ import * as z from 'zod';
 import { GoverseObserver } from '#infra/local/goverse/observer.ts';
 import { type GoverseMemberProcess, startGoverseNode } from '#infra/local/goverse/start.ts';
 import type { Condition } from '#shared/api/condition.ts';
-import type { KubeResponse } from '#shared/kube/connection.ts';
-import { collectionPath } from '#shared/kube/http-kube.ts';
-import type { ResourceKind } from '#shared/kube/resources.ts';
 import { seeded } from '#test/unit/events/relay/seeded.ts';
 import { useStage } from './a-stage.ts';
+import { objectsOf } from './stage-objects.ts';
 
 /** How much faster than measured GoVerse runs; `MILLRACE_GOVERSE_SPEED=1` is as it is. Millrace's own waits stay. */
 const speed = Number(process.env['MILLRACE_GOVERSE_SPEED'] ?? 4);
@@ -19,31 +17,12 @@ const timeoutMs = 120_000;
 
 const stageUnderTest = useStage();
 
+const { ask, create } = objectsOf(stageUnderTest);
+
 const mirrorSchema = z.object({ state: z.string().nullable(), released: z.boolean() });
 const statusSchema = z.object({
   status: z.object({ conditions: z.array(z.custom<Condition>()) }).optional(),
 });
-
-async function ask(
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
-  kind: ResourceKind,
-  name?: string,
-  body?: unknown,
-): Promise<KubeResponse> {
-  const { connection, namespace } = stageUnderTest().stage;
-  const collection = collectionPath(kind, namespace);
-  return connection.request({
-    method,
-    path: name === undefined ? collection : `${collection}/${name}`,
-    ...(body === undefined ? {} : { body }),
-    ...(method === 'PATCH' ? { contentType: 'application/merge-patch+json' } : {}),
-  });
-}
-
-async function create(kind: ResourceKind, manifest: object): Promise<void> {
-  const answer = await ask('POST', kind, undefined, manifest);
-  expect(answer.status, JSON.stringify(answer.body)).toBe(201);
-}
 
 /** A cluster of processes, a pod for each, and its GoverseCluster. Nobody but Millrace acts on the pods. */
 async function aCluster(name: string, count: number, spec: object = {}) {

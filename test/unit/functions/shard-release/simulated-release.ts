@@ -5,7 +5,10 @@ import { type ReleaseRecord, readReleaseRecord } from '#functions/shard-release/
 import type { ClusterView, PodView, ReleaseSnapshot } from '#functions/shard-release/snapshot.ts';
 import { shardRelease } from '#functions/shard-release/step.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
-import type { GoverseClusterStatus } from '#shared/api/goverse-cluster.ts';
+import {
+  type GoverseClusterStatus,
+  goverseClusterStatusSchema,
+} from '#shared/api/goverse-cluster.ts';
 import type { ShardWrite } from '#shared/goverse/goverse.ts';
 import { isPinned, marksOf } from '#shared/goverse/shard-value.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
@@ -304,7 +307,7 @@ export class SimulatedRelease {
           return written();
         },
         applyStatus: async (_ref, status) => {
-          this.status = structuredClone(status) as unknown as GoverseClusterStatus;
+          this.status = goverseClusterStatusSchema.parse(structuredClone(status));
           return written();
         },
         create: async () => written(),
