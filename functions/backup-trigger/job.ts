@@ -5,8 +5,9 @@ import type { Effect } from '#shared/kernel/effect.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { controlledBy, withoutOurDomain } from '#shared/kube/ownership.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
+import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import type { Run } from './record.ts';
-import type { DatabaseView, JobView, ShardView } from './snapshot.ts';
+import type { JobView, ShardView } from './snapshot.ts';
 
 /*
  * The Job of a run with engine `job`: how it is called, what is in it, and what it says.

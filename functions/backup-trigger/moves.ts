@@ -1,3 +1,4 @@
+import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import type { BackupRecord, BackupData, BackupState, Run } from './record.ts';
 import type { Reason } from '#shared/api/reasons.ts';
 import type { Check, Count, Decision } from '#shared/kernel/decision.ts';
@@ -7,7 +8,7 @@ import { advanceRecord, restRecord } from '#shared/kernel/own-record.ts';
 import type { Wake } from '#shared/kernel/record.ts';
 import { type Accounts, type PassedOver, mostCounted } from './accounts.ts';
 import type { HoldUp } from './hold-ups.ts';
-import type { BackupSnapshot, DatabaseView } from './snapshot.ts';
+import type { BackupSnapshot } from './snapshot.ts';
 
 export type BackupEffect =
   | 'advance'

@@ -5,6 +5,7 @@ import { durationSeconds } from '#shared/api/duration.ts';
 import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, absent, mapRead, present, unknown } from '#shared/kernel/read.ts';
+import { databaseView } from '#shared/kernel/shard-database.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { isJobOf, jobRef, jobView } from './job.ts';
 import { type BackupRecord, type Run, readBackupRecord } from './record.ts';
@@ -28,7 +29,7 @@ export async function observe(
   ports: Ports,
   signal: AbortSignal,
 ): Promise<BackupSnapshot> {
-  const { metadata, spec } = target.value;
+  const { metadata } = target.value;
   const shard = shardView(target.value);
   const record = readBackupRecord(metadata);
   const quiet: BackupSnapshot = { shard, record, drain: drainView(metadata), ...nothingAsked };
@@ -47,11 +48,7 @@ export async function observe(
     { kind: 'Database', namespace: shard.namespace, name: shard.databaseName },
     signal,
   );
-  const view = mapRead(database, ({ metadata, spec: { name, paused } }) => ({
-    shard: { database: name, tableGroup: spec.tableGroup, shard: spec.shard },
-    ref: { namespace: shard.namespace, name: metadata.name, uid: metadata.uid },
-    isPaused: paused,
-  }));
+  const view = mapRead(database, (value) => databaseView(value, target.value));
   if (database.kind !== 'present' || view.kind !== 'present' || view.value.isPaused) {
     return { ...quiet, database: view };
   }

@@ -2,11 +2,11 @@ import type { Backup, BackupJob } from '#shared/admin/admin.ts';
 import type { BackupEngine, BackupSchedule, BackupType } from '#shared/api/backup.ts';
 import type { JobTemplate } from '#shared/api/job-template.ts';
 import type { Condition, ShardStatus } from '#shared/api/shard.ts';
-import type { DatabaseRef } from '#shared/kernel/effect.ts';
 import type { Read } from '#shared/kernel/read.ts';
+import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
 import type { ObjectRef } from '#shared/kube/resources.ts';
-import type { BackupLease, ShardKey } from '#shared/topology/topology.ts';
+import type { BackupLease } from '#shared/topology/topology.ts';
 import type { BackupRecord } from './record.ts';
 import type { Timing } from './slots.ts';
 
@@ -92,10 +92,3 @@ export type DrainView =
   | { readonly kind: 'clear' }
   | { readonly kind: 'going'; readonly pod: string }
   | { readonly kind: 'unknown'; readonly why: string };
-
-export interface DatabaseView {
-  /** How the data plane names the shard. */
-  readonly shard: ShardKey;
-  readonly ref: DatabaseRef;
-  readonly isPaused: boolean;
-}

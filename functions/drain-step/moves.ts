@@ -16,6 +16,7 @@ import { type Instant, parseInstant, secondsBetween, toText } from '#shared/kern
 import { advanceRecord, advanceWhereNew, restRecord } from '#shared/kernel/own-record.ts';
 import { isRecordOfPod, poolerOfPod } from '#shared/topology/identity.ts';
 import { type PoolerRecord, isSamePooler } from '#shared/topology/topology.ts';
+import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import {
   type PrimaryView,
   claimedPrimary,
@@ -31,7 +32,7 @@ import {
   surplusWith,
   whoShouldLeave,
 } from './leaving.ts';
-import type { ClaimView, DatabaseView, DrainSnapshot, Member } from './snapshot.ts';
+import type { ClaimView, DrainSnapshot, Member } from './snapshot.ts';
 
 export type DrainEffect =
   | 'advance'

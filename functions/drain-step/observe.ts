@@ -8,6 +8,7 @@ import type { Database } from '#shared/api/database.ts';
 import { claimName, podBaseName, podName } from '#shared/api/names.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, unknown, mapRead } from '#shared/kernel/read.ts';
+import { databaseView } from '#shared/kernel/shard-database.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { type PoolerListing, hasStopped } from '#shared/topology/topology.ts';
 import { mayHaveClaimsLeft, mayHaveLeavers } from './leaving.ts';
@@ -15,7 +16,6 @@ import { leavingRecord } from './moves.ts';
 import type {
   ClaimMember,
   ClaimView,
-  DatabaseView,
   DrainSnapshot,
   Member,
   NodeView,
@@ -157,17 +157,6 @@ function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
     drained: status?.conditions?.find((condition) => condition.type === 'Drained') ?? null,
     primary: status?.primary ?? null,
     drain: status?.drain ?? null,
-  };
-}
-
-function databaseView(
-  { metadata, spec }: KubeObject<'Database'>,
-  shard: KubeObject<'Shard'>,
-): DatabaseView {
-  return {
-    shard: { database: spec.name, tableGroup: shard.spec.tableGroup, shard: shard.spec.shard },
-    ref: { namespace: metadata.namespace ?? '', name: metadata.name, uid: metadata.uid },
-    isPaused: spec.paused,
   };
 }
 

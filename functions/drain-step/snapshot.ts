@@ -1,10 +1,10 @@
 import type { PoolerStatus } from '#shared/admin/admin.ts';
 import type { DrainRecord } from '#shared/api/drain-record.ts';
 import type { Condition, ShardStatus } from '#shared/api/shard.ts';
-import type { DatabaseRef } from '#shared/kernel/effect.ts';
 import type { Read } from '#shared/kernel/read.ts';
+import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
-import type { PoolerId, PoolerListing, ShardKey } from '#shared/topology/topology.ts';
+import type { PoolerId, PoolerListing } from '#shared/topology/topology.ts';
 
 /** Everything drain-step knows when it decides. Plain JSON. */
 export interface DrainSnapshot {
@@ -50,13 +50,6 @@ export interface PoolView {
   /** Pods are made by someone else: only requests are obeyed, counts never. */
   readonly isAttached: boolean;
   readonly whenScaled: 'Retain' | 'Delete';
-}
-
-export interface DatabaseView {
-  /** How the data plane names the shard. */
-  readonly shard: ShardKey;
-  readonly ref: DatabaseRef;
-  readonly isPaused: boolean;
 }
 
 /** One pod that carries the shard's labels. */

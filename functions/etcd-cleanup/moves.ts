@@ -5,8 +5,9 @@ import { type Instant, plusSeconds, toText } from '#shared/kernel/instant.ts';
 import { advanceRecord, advanceWhereNew, restRecord } from '#shared/kernel/own-record.ts';
 import type { Wake } from '#shared/kernel/record.ts';
 import { isRetired } from '#shared/topology/topology.ts';
+import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import type { CleanupAct, CleanupData, CleanupRecord } from './record.ts';
-import type { CleanupSnapshot, DatabaseView } from './snapshot.ts';
+import type { CleanupSnapshot } from './snapshot.ts';
 import { type Stale, type Witness, hashOf, idText, isNeeded, watched } from './stale.ts';
 
 export type CleanupEffect = 'advance' | 'applyStatus' | 'emitEvent' | 'topologyTxn';

@@ -8,10 +8,11 @@ import { podBaseName } from '#shared/api/names.ts';
 import type { Clock } from '#shared/kernel/instant.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, mapRead, unknown } from '#shared/kernel/read.ts';
+import { databaseView } from '#shared/kernel/shard-database.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import type { PoolerListing } from '#shared/topology/topology.ts';
 import { readCleanupRecord } from './record.ts';
-import type { CleanupSnapshot, DatabaseView, DrainView, ShardView } from './snapshot.ts';
+import type { CleanupSnapshot, DrainView, ShardView } from './snapshot.ts';
 import { poolersToAsk, unexplainedByMembers } from './stale.ts';
 
 /** Poolers asked at the same time. */
@@ -131,17 +132,6 @@ function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
       ),
     condition: status?.conditions?.find(({ type }) => type === 'TopologyClean') ?? null,
     cleanup: status?.cleanup ?? null,
-  };
-}
-
-function databaseView(
-  { metadata, spec }: KubeObject<'Database'>,
-  shard: KubeObject<'Shard'>,
-): DatabaseView {
-  return {
-    shard: { database: spec.name, tableGroup: shard.spec.tableGroup, shard: shard.spec.shard },
-    ref: { namespace: metadata.namespace ?? '', name: metadata.name, uid: metadata.uid },
-    isPaused: spec.paused,
   };
 }
 

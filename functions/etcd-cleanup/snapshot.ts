@@ -1,10 +1,10 @@
 import type { PoolerStatus } from '#shared/admin/admin.ts';
 import type { Condition, ShardStatus } from '#shared/api/shard.ts';
-import type { DatabaseRef } from '#shared/kernel/effect.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import type { Read } from '#shared/kernel/read.ts';
+import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
-import type { PoolerId, PoolerListing, ShardKey } from '#shared/topology/topology.ts';
+import type { PoolerId, PoolerListing } from '#shared/topology/topology.ts';
 import type { CleanupRecord } from './record.ts';
 
 /** Everything etcd-cleanup knows when it decides. Plain JSON. */
@@ -57,10 +57,3 @@ export type DrainView =
   | { readonly kind: 'none' }
   | { readonly kind: 'open'; readonly pod: string; readonly pooler: PoolerId }
   | { readonly kind: 'unknown'; readonly why: string };
-
-export interface DatabaseView {
-  /** How the data plane names the shard. */
-  readonly shard: ShardKey;
-  readonly ref: DatabaseRef;
-  readonly isPaused: boolean;
-}
