@@ -1,9 +1,27 @@
+import { admissionPolicies } from './admission.ts';
 import { type Manifest, partOf } from './manifest.ts';
 import { type Grants, accounts, roles } from './rbac.ts';
+import { type RelaySettings, relayManifests } from './relay.ts';
+
+export interface Installation extends Grants {
+  readonly relay: Omit<RelaySettings, 'workNamespaces'>;
+  /** The role of AWS that the relay sends with, where its pods get one by their service account. */
+  readonly relayRoleArn?: string;
+}
 
 /** Everything that is installed besides the definitions, in the order in which it can be applied. */
-export function installationOf(grants: Grants): readonly Manifest[] {
-  return [namespaceOf(grants.namespace), ...accounts(grants.namespace), ...roles(grants)];
+export function installationOf(installation: Installation): readonly Manifest[] {
+  const { namespace, workNamespaces, relay, relayRoleArn } = installation;
+  return [
+    namespaceOf(namespace),
+    ...accounts(
+      namespace,
+      relayRoleArn === undefined ? {} : { 'eks.amazonaws.com/role-arn': relayRoleArn },
+    ),
+    ...roles(installation),
+    ...admissionPolicies(installation),
+    ...relayManifests(namespace, { ...relay, workNamespaces }),
+  ];
 }
 
 export function namespaceOf(name: string): Manifest {

@@ -26,13 +26,15 @@ export interface Grants {
   readonly workNamespaces: readonly string[];
   /** Secrets that may be read. Nobody but their owner knows their names, and whoever may read all of them holds the cluster. */
   readonly secrets: readonly NamedObject[];
+  /** Who else signs in as an identity, besides its service account: names of users as the API server knows them. */
+  readonly users?: { readonly [Name in IdentityName]?: readonly string[] };
   /** Services that may be reached through the API server, as it names them: `topo:2379`, `https:topo:2379`. */
   readonly services: readonly NamedObject[];
 }
 
-/** What the API server calls a service account. */
-export function userOf(identity: IdentityName, namespace: string): string {
-  return `system:serviceaccount:${namespace}:${identity}`;
+/** By which names the API server knows an identity: that of its service account, and those of the users given for it. */
+export function usersOf(identity: IdentityName, { namespace, users }: Grants): readonly string[] {
+  return [`system:serviceaccount:${namespace}:${identity}`, ...(users?.[identity] ?? [])];
 }
 
 /** A service account for each identity. Only the relay is a pod, which finds its token in itself. */
@@ -210,13 +212,20 @@ function binding(
   roleKind: 'Role' | 'ClusterRole',
   roleName: string,
   identity: IdentityName,
-  { namespace }: Grants,
+  { namespace, users }: Grants,
 ): Manifest {
   return {
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind,
     metadata: { ...metadata, labels: partOf },
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: roleKind, name: roleName },
-    subjects: [{ kind: 'ServiceAccount', name: identity, namespace }],
+    subjects: [
+      { kind: 'ServiceAccount', name: identity, namespace },
+      ...(users?.[identity] ?? []).map((name) => ({
+        apiGroup: 'rbac.authorization.k8s.io',
+        kind: 'User',
+        name,
+      })),
+    ],
   };
 }

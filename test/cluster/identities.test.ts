@@ -16,6 +16,7 @@ import {
 import { declarations } from '#infra/kubernetes/declarations.ts';
 import { type IdentityName, identityNames, leaseName } from '#infra/kubernetes/rbac.ts';
 import { installationOf } from '#infra/kubernetes/installation.ts';
+import { readAuditLog } from '#infra/local/control-plane/audit-log.ts';
 import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
 import { type DataPlane, startDataPlane } from '#infra/local/data-plane/start.ts';
 import { drainRequest } from '#shared/api/annotations.ts';
@@ -109,6 +110,13 @@ describe.skipIf(missingControlPlane !== undefined)('an identity of Millrace', ()
       workNamespaces: [],
       secrets: [secret],
       services: [service],
+      relay: {
+        clusterId: 'test',
+        stage: 'test',
+        region: 'us-east-1',
+        queueUrlPrefix: 'https://queues/0/',
+        image: 'millrace-relay',
+      },
     }),
   );
 
@@ -250,6 +258,17 @@ describe.skipIf(missingControlPlane !== undefined)('an identity of Millrace', ()
       return shard.status?.conditions?.find((condition) => condition.type === type);
     }
 
+    /** An Event that was there before is looked at, which nobody may, and nobody needs the answer. */
+    async function refusedRequests() {
+      const log = await readAuditLog(controlPlane().auditLogPath);
+      return log.filter(
+        ({ user, status, resource }) =>
+          user.startsWith(`system:serviceaccount:${own}:`) &&
+          (status === 401 || status === 403) &&
+          resource !== 'events',
+      );
+    }
+
     test('each step, signed in as itself, makes, drains and replaces members to the end', async () => {
       await create(
         'Database',
@@ -295,6 +314,7 @@ describe.skipIf(missingControlPlane !== undefined)('an identity of Millrace', ()
       });
 
       expect((await conditionOf('TopologyClean'))?.status).toBe('True');
+      expect(await refusedRequests()).toEqual([]);
     });
   });
 });
