@@ -69,14 +69,10 @@ export function roles(grants: Grants): readonly Manifest[] {
 const namedKinds: ReadonlySet<ResourceKind> = new Set(['Secret']);
 
 function accessOfIdentity(identity: IdentityName): readonly Access[] {
-  switch (identity) {
-    case 'relay':
-      return relayAccess;
-    case 'sweep':
-      return sweepAccess;
-    default:
-      return accessOf(declarations[identity]);
+  if (identity === 'relay') {
+    return relayAccess;
   }
+  return identity === sweepName ? sweepAccess : accessOf(declarations[identity]);
 }
 
 /** The kinds of objects that everybody knows: for the namespaces where Millrace works, and for the cluster's own. */
@@ -114,7 +110,7 @@ function namedRoles(identity: IdentityName, grants: Grants): readonly Manifest[]
     return leaseRoles(grants);
   }
   const step: StepDeclaration | undefined =
-    identity === 'sweep' ? undefined : declarations[identity];
+    identity === sweepName ? undefined : declarations[identity];
   const secrets = step !== undefined && readsSecrets(step) ? grants.secrets : [];
   const services = step !== undefined && reachesServices(step) ? grants.services : [];
   const namespaces = [...new Set([...secrets, ...services].map(({ namespace }) => namespace))];

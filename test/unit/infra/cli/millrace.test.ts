@@ -201,10 +201,10 @@ describe('millrace manifests', { timeout: 30_000 }, () => {
 });
 
 describe('millrace manifests of an installation', { timeout: 30_000 }, () => {
-  const installation = [
-    ...['--cluster-id', 'prod-eu', '--image', 'relay@sha256:0', '--region', 'eu-west-1'],
-    ...['--queue-url-prefix', 'https://sqs.eu-west-1.amazonaws.com/1/'],
-  ];
+  const installation =
+    '--cluster-id prod-eu --image relay@sha256:0 --region eu-west-1 --queue-url-prefix https://queues/1/'.split(
+      ' ',
+    );
 
   async function objectsOf(...words: string[]) {
     const { exitCode, stdout } = await runMillrace(['manifests', ...words]);
@@ -227,7 +227,14 @@ describe('millrace manifests of an installation', { timeout: 30_000 }, () => {
   test('name namespaces, Secrets and Services, and grant no others', async () => {
     const objects = await objectsOf(
       ...installation,
-      ...['--work-namespace', 'db', '--secret', 'db/backup-keys', '--service', 'db/topo:2379'],
+      '--work-namespace',
+      'db',
+      '--secret',
+      'db/backup-keys',
+      '--service',
+      'db/topo:2379',
+      '--user',
+      'drain-step=somebody',
     );
 
     const bound = objects
@@ -243,8 +250,16 @@ describe('millrace manifests of an installation', { timeout: 30_000 }, () => {
         ? rules.flatMap((rule: { resources: string[] }) => rule.resources)
         : [],
     );
+    const users = objects.flatMap(({ subjects = [], metadata }) =>
+      subjects.some(({ name }: { name: string }) => name === 'somebody') ? [metadata.name] : [],
+    );
     expect(bound).toEqual(['millrace-drain-step-cluster']);
-    expect([...new Set(named)].toSorted()).toEqual(['backup-keys', 'millrace-relay', 'topo:2379']);
+    expect(users).toEqual([
+      'millrace-drain-step',
+      'millrace-drain-step-cluster',
+      'millrace-drain-step-named',
+    ]);
+    expect(new Set(named)).toEqual(new Set(['backup-keys', 'millrace-relay', 'topo:2379']));
     expect(allSecrets).not.toContain('secrets');
     expect(allSecrets).not.toContain('services/proxy');
   });
@@ -252,7 +267,12 @@ describe('millrace manifests of an installation', { timeout: 30_000 }, () => {
   test('are refused with everything that is missing or wrong', async () => {
     const { exitCode, stdout, stderr } = await runMillrace([
       'manifests',
-      ...['--image', 'relay', '--secret', 'without-a-namespace'],
+      '--image',
+      'relay',
+      '--secret',
+      'without-a-namespace',
+      '--user',
+      'nobody=somebody',
     ]);
 
     expect(exitCode).toBe(2);
@@ -261,6 +281,7 @@ describe('millrace manifests of an installation', { timeout: 30_000 }, () => {
     expect(stderr).toContain('--queue-url-prefix is missing');
     expect(stderr).toContain('--region is missing');
     expect(stderr).toContain('--secret must be <namespace>/<name>');
+    expect(stderr).toContain('--user must name one of drain-step, ');
   });
 });
 
