@@ -85,7 +85,8 @@ export function useInstalled(
   return () => installed ?? expect.unreachable('it is installed only during tests');
 }
 
-async function applyTo(api: KubeConnection, manifest: Manifest): Promise<void> {
+/** Applies it, and fails the test where that is refused. */
+export async function applyTo(api: KubeConnection, manifest: Manifest): Promise<void> {
   const { apiVersion, kind, metadata } = manifest;
   const root = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
   const scope = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;

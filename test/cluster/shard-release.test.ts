@@ -17,7 +17,7 @@ const shardCount = Number(process.env['MILLRACE_GOVERSE_SHARDS'] ?? 2_048);
 const quietMs = 15_000 / speed;
 const timeoutMs = 120_000;
 
-const stageUnderTest = useStage();
+const stageUnderTest = useStage({ hasPolicies: true });
 
 const mirrorSchema = z.object({ state: z.string().nullable(), released: z.boolean() });
 const statusSchema = z.object({
