@@ -56,7 +56,7 @@ const policiesSchema = z.looseObject({
   ),
 });
 
-describe.skipIf(missingControlPlane !== undefined)('the admission policies', () => {
+describe.skipIf(missingControlPlane !== undefined)('the admission policies (Z5)', () => {
   const controlPlane = useControlPlane();
   const installed = useInstalled(controlPlane, own, identityNames, () => [
     ...installationOf({

@@ -120,7 +120,7 @@ describe.skipIf(missingControlPlane !== undefined)('an identity of Millrace', ()
     }),
   );
 
-  test.each(identityNames)('%s may do what it declares and nothing else', async (identity) => {
+  test.each(identityNames)('%s may do what it declares and nothing else (Z4)', async (identity) => {
     const connection = installed().as(identity);
 
     const granted: string[] = [];
