@@ -1,10 +1,13 @@
 import { routing, targetKinds } from '#events/routes.ts';
 import {
   drainMirror,
+  drainRequest,
+  goverseAddress,
   recordAnnotations,
   recordPrefix,
   releaseMirror,
   releasedClaim,
+  shutdownMode,
 } from '#shared/api/annotations.ts';
 import { goverseLabel, shardLabel } from '#shared/api/labels.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
@@ -32,7 +35,7 @@ interface Named {
   readonly expression: string;
 }
 
-type Operation = 'CREATE' | 'UPDATE' | 'DELETE';
+type Operation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
 
 interface Rule {
   readonly apiGroups: readonly string[];
@@ -49,8 +52,8 @@ interface Rule {
  */
 export function admissionPolicies(grants: Grants): readonly Manifest[] {
   const namesOf: NamesOf = (step) => usersOf(step, grants);
-  return [records, targets, statuses, pods, claims, jobs, owned, events].flatMap((policy) =>
-    manifestsOf(policy, namesOf),
+  return [records, targets, statuses, pods, podSubresources, claims, jobs, owned, events].flatMap(
+    (policy) => manifestsOf(policy, namesOf),
   );
 }
 
@@ -65,11 +68,14 @@ function sameAnnotations(keys: readonly string[]): string {
   return `${list(keys)}.all(key, variables.before[?key] == variables.after[?key])`;
 }
 
-/** Everything but those keys, which is as long as the object has annotations. */
-function otherAnnotationsSame(keys: string): string {
+/**
+ * Everything but those keys, one expression for each direction: they take as long as the object has annotations, and
+ * each expression has a budget of its own.
+ */
+function otherAnnotationsSame(keys: string): readonly string[] {
   const oneWay = (from: string, to: string): string =>
     `variables.${from}.all(key, key in ${keys} || (key in variables.${to} && variables.${to}[key] == variables.${from}[key]))`;
-  return and(oneWay('before', 'after'), oneWay('after', 'before'));
+  return [oneWay('before', 'after'), oneWay('after', 'before')];
 }
 
 const records: Policy = {
@@ -113,10 +119,10 @@ const targets: Policy = {
       expression: on('UPDATE', and(unchanged('spec'), sameIdentity)),
       message: 'no step changes a spec, labels, finalizers or owners',
     },
-    {
-      expression: on('UPDATE', otherAnnotationsSame(ownRecords)),
+    ...otherAnnotationsSame(ownRecords).map((expression) => ({
+      expression: on('UPDATE', expression),
       message: 'a step writes its own record and no other annotation',
-    },
+    })),
   ],
 };
 
@@ -163,7 +169,18 @@ const pods: Policy = {
   name: 'millrace-pods',
   about: 'millrace',
   rules: [ruleOn(['Pod'], ['CREATE', 'UPDATE', 'DELETE'])],
-  variables: annotationVariables,
+  variables: [
+    ...annotationVariables,
+    {
+      name: 'isRelabelled',
+      expression: and(
+        isOneOf(wholePatchersOf('Pod')),
+        controlledByShard('oldObject'),
+        // Neither mirrors nor what people ask for.
+        sameAnnotations([drainMirror, releaseMirror, drainRequest, shutdownMode, goverseAddress]),
+      ),
+    },
+  ],
   validations: [
     {
       expression: on('CREATE', and(isOneOf(makersOf('Pod')), controlledByShard('object'))),
@@ -180,20 +197,12 @@ const pods: Policy = {
       ),
       message: 'no step changes the spec, finalizers or owners of a pod',
     },
-    {
-      expression: on(
-        'UPDATE',
-        or(
-          and(
-            isOneOf(wholePatchersOf('Pod')),
-            controlledByShard('oldObject'),
-            sameAnnotations([drainMirror, releaseMirror]),
-          ),
-          and(annotatesOnly('Pod'), hasLabel('oldObject', [shardLabel, goverseLabel])),
-        ),
-      ),
-      message: 'a step writes its own mirror on a member, and who makes members their labels',
-    },
+    ...[...annotatesOnly('Pod'), hasLabel('oldObject', [shardLabel, goverseLabel])].map(
+      (expression) => ({
+        expression: on('UPDATE', or('variables.isRelabelled', expression)),
+        message: 'a step writes its own mirror on a member, and who makes members their labels',
+      }),
+    ),
     {
       expression: on(
         'DELETE',
@@ -205,6 +214,20 @@ const pods: Policy = {
         ),
       ),
       message: 'a step deletes a pod by its uid, gracefully, once its drain is finished',
+    },
+  ],
+};
+
+/** Evicting a pod would be a delete that nobody asks about, and its status and binding are ways to its annotations. */
+const podSubresources: Policy = {
+  name: 'millrace-pod-subresources',
+  about: 'millrace',
+  rules: [{ ...ruleOn(['Pod'], ['CREATE', 'UPDATE', 'CONNECT']), resources: ['pods/*'] }],
+  validations: [
+    {
+      // The pod itself is among what the rule matches.
+      expression: `request.?subResource.orValue('') == ''`,
+      message: 'no step uses a subresource of a pod',
     },
   ],
 };
@@ -222,20 +245,18 @@ const claims: Policy = {
       ),
       message: 'a step makes claims of a Shard and no others',
     },
-    {
-      expression: on(
-        'UPDATE',
-        and(unchanged('spec'), sameIdentity, annotatesOnly('PersistentVolumeClaim')),
-      ),
-      message: `a step writes ${releasedClaim} on a claim and nothing else`,
-    },
+    ...[unchanged('spec'), sameIdentity, ...annotatesOnly('PersistentVolumeClaim')].map(
+      (expression) => ({
+        expression: on('UPDATE', expression),
+        message: `a step writes ${releasedClaim} on a claim and nothing else`,
+      }),
+    ),
     {
       expression: on(
         'DELETE',
         and(
           isOneOf(deletersOf('PersistentVolumeClaim')),
           hasLabel('oldObject', [shardLabel]),
-          `!oldObject.?metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false))`,
           deletedByUid,
         ),
       ),
@@ -341,7 +362,7 @@ function annotationsOf(step: StepName, kind: ResourceKind): readonly string[] | 
 }
 
 /** Nothing differs but annotations that one of the writer's steps declares. */
-function annotatesOnly(kind: ResourceKind): string {
+function annotatesOnly(kind: ResourceKind): readonly string[] {
   const byKey = new Map<string, StepName[]>();
   for (const step of stepNames) {
     for (const key of annotationsOf(step, kind) ?? []) {
@@ -350,7 +371,7 @@ function annotatesOnly(kind: ResourceKind): string {
   }
   const keys = [...byKey.keys()];
   const writers = [...byKey].map(([key, steps]) => or(sameAnnotations([key]), isOneOf(steps)));
-  return and(unchanged('metadata.labels'), otherAnnotationsSame(list(keys)), ...writers);
+  return [unchanged('metadata.labels'), ...otherAnnotationsSame(list(keys)), ...writers];
 }
 
 function isOneOf(steps: readonly StepName[]): string {

@@ -192,9 +192,17 @@ describe.skipIf(missingControlPlane !== undefined)('the admission policies (Z5)'
           ]);
       }, patience)
       .toEqual(
-        ['claims', 'events', 'jobs', 'owned', 'pods', 'records', 'statuses', 'targets'].map(
-          (name) => [`millrace-${name}`, 1, undefined],
-        ),
+        [
+          'claims',
+          'events',
+          'jobs',
+          'owned',
+          'pod-subresources',
+          'pods',
+          'records',
+          'statuses',
+          'targets',
+        ].map((name) => [`millrace-${name}`, 1, undefined]),
       );
   });
 
@@ -277,6 +285,9 @@ describe.skipIf(missingControlPlane !== undefined)('the admission policies (Z5)'
       expect(await patch('admin', 'Shard', 'orders', { spec: { paused: false } })).toBe('admitted');
       expect(await annotate('admin', 'Pod', 'crowded', { [drainMirror]: 'finished' })).toMatch(
         refused('millrace-records'),
+      );
+      expect(await annotate('drain-step', 'Pod', 'crowded', { [drainMirror]: 'draining' })).toBe(
+        'admitted',
       );
     });
   });
@@ -366,6 +377,29 @@ describe.skipIf(missingControlPlane !== undefined)('the admission policies (Z5)'
       expect(await tryDelete('drain-step', 'Pod', 'member-1', { preconditions })).toBe('admitted');
     });
 
+    test('no pod is evicted, bound, entered or given a status', async () => {
+      await create('Pod', aPod('whole', {}, { nodeName: 'somewhere' }));
+      const path = pathOf('Pod', 'whole');
+
+      const attempts = {
+        evicted: await send('drain-step', {
+          method: 'POST',
+          path: `${path}/eviction`,
+          body: { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: 'whole' } },
+        }),
+        marked: await annotate('drain-step', 'Pod', 'whole', { [drainMirror]: 'a' }, '/status'),
+        entered: await send('pool-pods', {
+          method: 'POST',
+          path: `${path}/exec`,
+          query: { command: 'sh', stdin: 'true' },
+        }),
+      };
+
+      for (const [what, outcome] of Object.entries(attempts)) {
+        expect(outcome, what).toMatch(refused('millrace-pod-subresources'));
+      }
+    });
+
     test('a pod that never ran anywhere is deleted too, at once, as the API server does it', async () => {
       const uid = await create('Pod', aPod('unscheduled'));
       await annotate('drain-step', 'Pod', 'unscheduled', { [drainMirror]: 'finished' });
@@ -395,6 +429,7 @@ describe.skipIf(missingControlPlane !== undefined)('the admission policies (Z5)'
         stranger: await annotate('drain-step', 'Pod', 'stranger', { [drainMirror]: 'draining' }),
         labels: await patch('drain-step', 'Pod', 'member-2', { metadata: { labels: { a: 'b' } } }),
         maker: await annotate('pool-pods', 'Pod', 'member-3', { [drainMirror]: 'finished' }),
+        asked: await annotate('pool-pods', 'Pod', 'member-3', { [drainRequest]: 'go' }),
         unowned: await patch('pool-pods', 'Pod', 'member-2', { metadata: { labels: { a: 'b' } } }),
         image: await patch('pool-pods', 'Pod', 'member-3', {
           spec: { activeDeadlineSeconds: 5 },
