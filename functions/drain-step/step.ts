@@ -1,3 +1,4 @@
+import { drainMirror, releasedClaim } from '#shared/api/annotations.ts';
 import type { Step } from '#shared/kernel/step.ts';
 import { decide } from './decide.ts';
 import type { DrainEffect } from './moves.ts';
@@ -22,8 +23,8 @@ export const drainStep: Step<'Shard', DrainSnapshot, DrainEffect> = {
     { effect: 'advance' },
     { effect: 'applyStatus' },
     { effect: 'emitEvent' },
-    { effect: 'patchObject', kind: 'Pod' },
-    { effect: 'patchObject', kind: 'PersistentVolumeClaim' },
+    { effect: 'patchObject', kind: 'Pod', annotations: [drainMirror] },
+    { effect: 'patchObject', kind: 'PersistentVolumeClaim', annotations: [releasedClaim] },
     { effect: 'deleteObject', kind: 'Pod' },
     { effect: 'deleteObject', kind: 'PersistentVolumeClaim' },
     { effect: 'topologyTxn' },

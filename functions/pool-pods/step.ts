@@ -1,3 +1,4 @@
+import { releasedClaim } from '#shared/api/annotations.ts';
 import type { Step } from '#shared/kernel/step.ts';
 import { type PoolPodsEffect, decide } from './decide.ts';
 import { observe } from './observe.ts';
@@ -24,7 +25,7 @@ export const poolPods: Step<'Shard', PoolPodsSnapshot, PoolPodsEffect> = {
     { effect: 'createObject', kind: 'Service' },
     { effect: 'createObject', kind: 'PodDisruptionBudget' },
     { effect: 'patchObject', kind: 'Pod' },
-    { effect: 'patchObject', kind: 'PersistentVolumeClaim' },
+    { effect: 'patchObject', kind: 'PersistentVolumeClaim', annotations: [releasedClaim] },
     { effect: 'patchObject', kind: 'Service' },
     { effect: 'patchObject', kind: 'PodDisruptionBudget' },
     { effect: 'emitEvent' },

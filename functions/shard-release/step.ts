@@ -1,3 +1,4 @@
+import { releaseMirror } from '#shared/api/annotations.ts';
 import type { Step } from '#shared/kernel/step.ts';
 import { decide } from './decide.ts';
 import type { ReleaseEffect } from './moves.ts';
@@ -19,7 +20,7 @@ export const shardRelease: Step<'GoverseCluster', ReleaseSnapshot, ReleaseEffect
     { effect: 'advance' },
     { effect: 'applyStatus' },
     { effect: 'emitEvent' },
-    { effect: 'patchObject', kind: 'Pod' },
+    { effect: 'patchObject', kind: 'Pod', annotations: [releaseMirror] },
     { effect: 'writeShards' },
   ],
   recordBytes: mostRecordBytes,

@@ -89,7 +89,33 @@ function addRelay(program: Command, finish: Finish): void {
 function addManifests(program: Command, finish: Finish): void {
   program
     .command('manifests')
-    .description("Print Millrace's custom resource definitions.")
+    .description(
+      "Print Millrace's custom resource definitions; with options about the installation, all that runs in the cluster.",
+    )
+    .option('-n, --namespace <namespace>', "Millrace's own namespace (else millrace)")
+    .option('--cluster-id <id>', 'the source of every hint')
+    .option('--stage <name>', 'the part of every queue name (else prod)')
+    .option('--image <reference>', "the relay's image")
+    .option('--queue-url-prefix <url>', "what the stack's output QueueUrlPrefix says")
+    .option('--queue-endpoint <url>', "an SQS endpoint other than AWS's")
+    .option('--region <region>', 'the region of the queues')
+    .option('--relay-role-arn <arn>', 'the role of AWS that the relay sends with, by IRSA')
+    .option('--work-namespace <namespace>', 'work in this namespace only; repeats', appended)
+    .option(
+      '--secret <namespace/name>',
+      'a Secret that a Database or GoverseCluster names; repeats',
+      appended,
+    )
+    .option(
+      '--service <namespace/name:port>',
+      "a Service to reach by the API server's proxy, https: before its name for TLS; repeats",
+      appended,
+    )
+    .option(
+      '--user <identity=user>',
+      'who else signs in as a step, sweep or relay, besides its service account; repeats',
+      appended,
+    )
     .option('--json', 'print one JSON List instead of YAML documents')
     .addHelpText('after', example('millrace manifests | kubectl apply --server-side -f -'))
     .action(async (flags) => {
@@ -154,11 +180,16 @@ function withSettings(command: Command): Command {
     .option(
       '-n, --namespace <namespace>',
       'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)',
-      (value: string, previous: string[] | undefined) => [...(previous ?? []), value],
+      appended,
     )
     .option('--stage <name>', 'the part of every queue name (else MILLRACE_STAGE, else local)')
     .option('--cluster-id <id>', "the source of every hint (else the kube-system namespace's uid)")
     .option('--data-dir <folder>', "what dev keeps (else the user's state folder)");
+}
+
+/** Of an option that repeats: all its values. */
+function appended(value: string, previous: string[] | undefined): string[] {
+  return [...(previous ?? []), value];
 }
 
 function example(line: string): string {

@@ -223,4 +223,6 @@ export type KubernetesVerb = 'get' | 'list' | 'watch' | 'create' | 'patch' | 'de
 export interface WritePermission<K extends EffectKind = EffectKind> {
   readonly effect: K;
   readonly kind?: ResourceKind;
+  /** Of a patch that writes annotations and nothing else: which. */
+  readonly annotations?: readonly string[];
 }

@@ -18,6 +18,7 @@ import {
   type Effect,
   type EffectKind,
   type GoverseClusterRef,
+  type WritePermission,
   answerPlace,
   isDestructive,
   maxAnswerLength,
@@ -164,13 +165,17 @@ function refuseBrokenDecision(
   let record = state.record;
   effects.forEach((effect, position) => {
     const kind = 'object' in effect ? effect.object.kind : undefined;
-    if (
-      !step.writes.some(
-        (write) => write.effect === effect.kind && (kind === undefined || write.kind === kind),
-      )
-    ) {
+    const declared = step.writes.filter(
+      (write) => write.effect === effect.kind && (kind === undefined || write.kind === kind),
+    );
+    if (declared.length === 0) {
       throw new RefusedEffect(
         `${step.name} does not declare ${effect.kind}${kind === undefined ? '' : ` of ${kind}`}`,
+      );
+    }
+    if (effect.kind === 'patchObject' && !declared.some((write) => covers(write, effect))) {
+      throw new RefusedEffect(
+        `${step.name} declares a patch of ${effect.object.kind} that writes less than this one`,
       );
     }
     if (isDestructive(effect)) {
@@ -195,6 +200,19 @@ function refuseBrokenDecision(
     }
   });
   refuseSleeplessWait(decision, record);
+}
+
+/** Where a declaration names annotations, a patch writes some of these and nothing else. */
+function covers({ annotations }: WritePermission, { patch }: Effect<'patchObject'>): boolean {
+  if (annotations === undefined) {
+    return true;
+  }
+  const { metadata = {}, ...beside } = patch;
+  const { annotations: written = {}, ...other } = metadata as JsonObject;
+  return (
+    Object.keys({ ...beside, ...other }).length === 0 &&
+    Object.keys(written as JsonObject).every((key) => annotations.includes(key))
+  );
 }
 
 function refuseBrokenAdvance(

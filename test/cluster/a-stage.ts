@@ -3,11 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
+import { admissionPolicies } from '#infra/kubernetes/admission.ts';
+import type { Manifest } from '#infra/kubernetes/manifest.ts';
 import { type AuditedRequest, readAuditLog } from '#infra/local/control-plane/audit-log.ts';
 import { type BuiltStage, type StageTopology, buildStage } from '#infra/local/show/build-stage.ts';
 import type { Stage } from '#infra/local/show/stage.ts';
 import type { Condition } from '#shared/api/shard.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
+import { stepNames } from '#shared/api/steps.ts';
+import { applyTo } from './installed.ts';
 import { missingControlPlane } from './local-control-plane.ts';
 
 /** How much faster than measured the data plane runs. Millrace's own waits are not shortened. */
@@ -30,10 +34,16 @@ export interface StageUse {
   readonly startTopology?: (folder: string) => Promise<StageTopology & AsyncDisposable>;
   /** Told every line that `millrace dev` writes to stderr. */
   readonly onRemark?: (line: string) => void;
+  /** Puts the admission policies in force, for which all of `millrace dev` is the steps' user. */
+  readonly hasPolicies?: boolean;
 }
 
 /** Gives the file a control plane, a stand-in data plane and `millrace dev`, from before its first to after its last test. */
-export function useStage({ startTopology, onRemark }: StageUse = {}): () => StageUnderTest {
+export function useStage({
+  startTopology,
+  onRemark,
+  hasPolicies = false,
+}: StageUse = {}): () => StageUnderTest {
   let folder: string | undefined;
   let topology: (StageTopology & AsyncDisposable) | undefined;
   let stage: StageUnderTest | undefined;
@@ -65,6 +75,9 @@ export function useStage({ startTopology, onRemark }: StageUse = {}): () => Stag
       signal: new AbortController().signal,
       ...(topology === undefined ? {} : { topology }),
     });
+    for (const policy of hasPolicies ? policiesFor(built.millraceUser) : []) {
+      await applyTo(built.stage.connection, policy);
+    }
     const during = async (work: () => Promise<void>) => {
       const from = (await auditedRequests(built)).length;
       await work();
@@ -99,6 +112,17 @@ export function useStage({ startTopology, onRemark }: StageUse = {}): () => Stag
     }
     return stage;
   };
+}
+
+function policiesFor(user: string): readonly Manifest[] {
+  const users = Object.fromEntries(stepNames.map((step) => [step, [user]]));
+  return admissionPolicies({
+    namespace: 'millrace',
+    workNamespaces: [],
+    secrets: [],
+    services: [],
+    users,
+  });
 }
 
 async function patchShard(

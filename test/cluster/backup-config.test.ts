@@ -14,7 +14,7 @@ import type { SQSRecord } from 'aws-lambda';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { makeHint } from '#events/hint.ts';
 import { backupConfig } from '#functions/backup-config/step.ts';
-import { accessOf } from '#infra/cli/doctor/permissions.ts';
+import { accessOf } from '#infra/kubernetes/access.ts';
 import { installDefinitions } from '#infra/cli/install.ts';
 import { readAuditLog } from '#infra/local/control-plane/audit-log.ts';
 import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';

@@ -15,7 +15,7 @@ import { useStage } from './a-stage.ts';
  * their containers, which ask the data plane for a backup, wait for it, and end.
  */
 
-const stageUnderTest = useStage();
+const stageUnderTest = useStage({ hasPolicies: true });
 const silent = createLogger('silent', {});
 
 const backupSchema = z.object({ backups: z.array(z.object({ status: z.string() })) });

@@ -7,7 +7,7 @@ import { isReady } from '#shared/kube/readiness.ts';
 import { annotatePod, drainState, leadOf } from '#infra/local/show/acts.ts';
 import { useStage } from './a-stage.ts';
 
-const stageUnderTest = useStage();
+const stageUnderTest = useStage({ hasPolicies: true });
 
 async function create(kind: ResourceKind, object: JsonObject): Promise<void> {
   const { connection, namespace } = stageUnderTest().stage;

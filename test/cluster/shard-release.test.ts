@@ -15,7 +15,7 @@ const shardCount = Number(process.env['MILLRACE_GOVERSE_SHARDS'] ?? 2_048);
 const quietMs = 15_000 / speed;
 const timeoutMs = 120_000;
 
-const stageUnderTest = useStage();
+const stageUnderTest = useStage({ hasPolicies: true });
 
 const { ask, create } = objectsOf(stageUnderTest);
 

@@ -1,37 +1,16 @@
 import { leaseSchema } from '#events/relay/config.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
-import type { StepDeclaration } from '#shared/kernel/step.ts';
-import { backupConfig } from '#functions/backup-config/step.ts';
-import { backupTrigger } from '#functions/backup-trigger/step.ts';
-import { drainStep } from '#functions/drain-step/step.ts';
-import { etcdCleanup } from '#functions/etcd-cleanup/step.ts';
-import { poolPods } from '#functions/pool-pods/step.ts';
-import { shardRelease } from '#functions/shard-release/step.ts';
+import { accessOf, leaseAccess, relayAccess, sweepAccess } from '#infra/kubernetes/access.ts';
+import { declarations } from '#infra/kubernetes/declarations.ts';
+import { stepNames } from '#shared/api/steps.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { checkApiServer } from '../doctor/api-server.ts';
 import type { Check } from '../doctor/check.ts';
 import { checkDatabases } from '../doctor/databases.ts';
 import { checkDefinitions } from '../doctor/definitions.ts';
 import { checkGoverseClusters } from '../doctor/goverse.ts';
-import {
-  accessOf,
-  checkPermissions,
-  leaseAccess,
-  relayAccess,
-  sweepAccess,
-} from '../doctor/permissions.ts';
+import { checkPermissions } from '../doctor/permissions.ts';
 import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
 import { paint, print, printJson, table, withProgress } from '../terminal.ts';
-
-/** What each step says it needs. A step without an entry here is a type error. */
-const declarations: { readonly [Name in StepName]: StepDeclaration } = {
-  'drain-step': drainStep,
-  'pool-pods': poolPods,
-  'backup-config': backupConfig,
-  'backup-trigger': backupTrigger,
-  'etcd-cleanup': etcdCleanup,
-  'shard-release': shardRelease,
-};
 
 /** Looks at everything Millrace needs, changes nothing, and says what to do about each failure. */
 export async function doctor(flags: SettingsFlags & { readonly json?: boolean }): Promise<0 | 1> {

@@ -1,17 +1,138 @@
+import * as z from 'zod';
+import { defaultNamespace } from '#infra/kubernetes/base.ts';
+import { type Installation, installationOf } from '#infra/kubernetes/installation.ts';
+import { type Manifest, documents } from '#infra/kubernetes/manifest.ts';
+import { type NamedObject, identityNames } from '#infra/kubernetes/rbac.ts';
 import { readDefinitions } from '../definitions.ts';
 import { print, printJson } from '../terminal.ts';
+import { UsageError } from '../usage-error.ts';
 
-/** Prints what `dev --install` applies, for whoever applies it by other means. */
-export async function manifests(flags: { readonly json?: boolean }): Promise<0> {
+export interface ManifestsFlags {
+  readonly json?: boolean;
+  readonly namespace?: string;
+  readonly clusterId?: string;
+  readonly stage?: string;
+  readonly image?: string;
+  readonly queueUrlPrefix?: string;
+  readonly queueEndpoint?: string;
+  readonly region?: string;
+  readonly relayRoleArn?: string;
+  readonly workNamespace?: readonly string[];
+  readonly secret?: readonly string[];
+  readonly service?: readonly string[];
+  readonly user?: readonly string[];
+}
+
+/**
+ * Prints the custom resource definitions: what `dev --install` applies, for whoever applies it by other means. With an
+ * option about the installation, everything that runs in the cluster besides.
+ */
+export async function manifests({ json, ...flags }: ManifestsFlags): Promise<0> {
   const definitions = readDefinitions();
-  if (flags.json === true) {
+  const installed: readonly Manifest[] =
+    Object.keys(flags).length === 0 ? [] : installationOf(installationIn(flags));
+  if (json === true) {
     printJson({
       apiVersion: 'v1',
       kind: 'List',
-      items: definitions.map((definition) => definition.manifest),
+      items: [...definitions.map((definition) => definition.manifest), ...installed],
     });
   } else {
-    print(definitions.map((definition) => definition.text.trimEnd()).join('\n---\n'));
+    print(
+      [
+        ...definitions.map((definition) => definition.text.trimEnd()),
+        ...(installed.length === 0 ? [] : [documents(installed).trimEnd()]),
+      ].join('\n---\n'),
+    );
   }
   return 0;
+}
+
+const label = z
+  .string()
+  .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'is not the name of a namespace');
+
+/** `<namespace>/<name>`, and for a Service `<namespace>/[https:]<name>:<port>`. */
+const secretPattern = /^([a-z0-9][a-z0-9-]{0,62})\/([a-z0-9][a-z0-9.-]{0,252})$/;
+const servicePattern =
+  /^([a-z0-9][a-z0-9-]{0,62})\/((?:https:)?[a-z0-9][a-z0-9-]{0,62}:[a-z0-9-]{1,15})$/;
+
+/** `<identity>=<user>`, every user of an identity in one list. */
+const users = z
+  .array(
+    z.string().regex(/^[a-z-]+=[^'\\\s]+$/, 'must be <identity>=<user>, without quotes and spaces'),
+  )
+  .default([])
+  .transform((texts, context) => {
+    const pairs = texts.map((text) => {
+      const [identity = '', ...rest] = text.split('=');
+      return { identity: identityNames.find((name) => name === identity), user: rest.join('=') };
+    });
+    if (pairs.some(({ identity }) => identity === undefined)) {
+      context.addIssue(`must name one of ${identityNames.join(', ')}`);
+    }
+    return Object.fromEntries(
+      identityNames.map((name) => [
+        name,
+        pairs.flatMap(({ identity, user }) => (identity === name ? [user] : [])),
+      ]),
+    );
+  });
+
+const flagsSchema = z.object({
+  namespace: label.default(defaultNamespace),
+  clusterId: z.string('is missing: the id under which this cluster sends its hints').max(100),
+  stage: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,40}$/, 'must be at most 40 letters, digits, - and _')
+    .default('prod'),
+  image: z.string('is missing: the relay’s image, best by its digest'),
+  queueUrlPrefix: z.url('is missing or no URL: what the stack’s output QueueUrlPrefix says'),
+  queueEndpoint: z.url('is no URL').optional(),
+  region: z.string('is missing: the region of the queues'),
+  relayRoleArn: z.string().optional(),
+  workNamespace: z.array(label).default([]),
+  secret: namedObjects(secretPattern, 'must be <namespace>/<name>'),
+  service: namedObjects(servicePattern, 'must be <namespace>/<name>:<port>'),
+  user: users,
+});
+
+function namedObjects(pattern: RegExp, problem: string) {
+  return z
+    .array(z.string().regex(pattern, problem))
+    .default([])
+    .transform((texts) =>
+      texts.map((text): NamedObject => {
+        const [, namespace = '', name = ''] = pattern.exec(text) ?? [];
+        return { namespace, name };
+      }),
+    );
+}
+
+/** Throws a UsageError that names every option that is missing or wrong. */
+function installationIn(flags: ManifestsFlags): Installation {
+  const parsed = flagsSchema.safeParse(flags);
+  if (!parsed.success) {
+    throw new UsageError(
+      parsed.error.issues
+        .map(({ path, message }) => `${optionOf(String(path[0]))} ${message}`)
+        .join('\n'),
+    );
+  }
+  const { namespace, workNamespace, secret, service, user, relayRoleArn, ...relay } = parsed.data;
+  const { queueEndpoint, ...required } = relay;
+  return {
+    namespace,
+    workNamespaces: workNamespace,
+    secrets: secret,
+    services: service,
+    users: user,
+    ...(relayRoleArn === undefined ? {} : { relayRoleArn }),
+    relay: { ...required, ...(queueEndpoint === undefined ? {} : { queueEndpoint }) },
+  };
+}
+
+/** `queueUrlPrefix` → `--queue-url-prefix`. */
+function optionOf(name: string): string {
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }

@@ -20,6 +20,8 @@ const controllers = [
   'persistentvolumeclaim-protection-controller',
   'job-controller',
   'cronjob-controller',
+  // Says of each admission policy whether its expressions fit what they are about.
+  'validatingadmissionpolicy-status-controller',
 ];
 
 export interface ControllerManagerPlan {

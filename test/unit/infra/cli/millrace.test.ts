@@ -200,6 +200,91 @@ describe('millrace manifests', { timeout: 30_000 }, () => {
   });
 });
 
+describe('millrace manifests of an installation', { timeout: 30_000 }, () => {
+  const installation =
+    '--cluster-id prod-eu --image relay@sha256:0 --region eu-west-1 --queue-url-prefix https://queues/1/'.split(
+      ' ',
+    );
+
+  async function objectsOf(...words: string[]) {
+    const { exitCode, stdout } = await runMillrace(['manifests', ...words]);
+    expect(exitCode).toBe(0);
+    return parseAllDocuments(stdout).map((document) => document.toJS());
+  }
+
+  test('come behind the definitions, the namespace first', async () => {
+    const objects = await objectsOf(...installation);
+
+    const kinds = objects.map(({ kind }) => kind);
+    expect(kinds.slice(0, 4)).toEqual([
+      ...Array.from({ length: 3 }, () => 'CustomResourceDefinition'),
+      'Namespace',
+    ]);
+    expect(kinds).toContain('Deployment');
+    expect(kinds).not.toContain('Secret');
+  });
+
+  test('name namespaces, Secrets and Services, and grant no others', async () => {
+    const objects = await objectsOf(
+      ...installation,
+      '--work-namespace',
+      'db',
+      '--secret',
+      'db/backup-keys',
+      '--service',
+      'db/topo:2379',
+      '--user',
+      'drain-step=somebody',
+    );
+
+    const bound = objects
+      .filter(({ kind }) => kind === 'ClusterRoleBinding')
+      .map(({ metadata }) => metadata.name);
+    const named = objects.flatMap(({ kind, rules }) =>
+      kind === 'Role'
+        ? rules.flatMap((rule: { resourceNames?: string[] }) => rule.resourceNames ?? [])
+        : [],
+    );
+    const allSecrets = objects.flatMap(({ kind, rules }) =>
+      kind === 'ClusterRole'
+        ? rules.flatMap((rule: { resources: string[] }) => rule.resources)
+        : [],
+    );
+    const users = objects.flatMap(({ subjects = [], metadata }) =>
+      subjects.some(({ name }: { name: string }) => name === 'somebody') ? [metadata.name] : [],
+    );
+    expect(bound).toEqual(['millrace-drain-step-cluster']);
+    expect(users).toEqual([
+      'millrace-drain-step',
+      'millrace-drain-step-cluster',
+      'millrace-drain-step-named',
+    ]);
+    expect(new Set(named)).toEqual(new Set(['backup-keys', 'millrace-relay', 'topo:2379']));
+    expect(allSecrets).not.toContain('secrets');
+    expect(allSecrets).not.toContain('services/proxy');
+  });
+
+  test('are refused with everything that is missing or wrong', async () => {
+    const { exitCode, stdout, stderr } = await runMillrace([
+      'manifests',
+      '--image',
+      'relay',
+      '--secret',
+      'without-a-namespace',
+      '--user',
+      'nobody=somebody',
+    ]);
+
+    expect(exitCode).toBe(2);
+    expect(stdout).toBe('');
+    expect(stderr).toContain('--cluster-id is missing');
+    expect(stderr).toContain('--queue-url-prefix is missing');
+    expect(stderr).toContain('--region is missing');
+    expect(stderr).toContain('--secret must be <namespace>/<name>');
+    expect(stderr).toContain('--user must name one of drain-step, ');
+  });
+});
+
 describe('millrace reset', { timeout: 30_000 }, () => {
   test('refuses an unknown step and names the valid ones', async () => {
     const { exitCode, stderr } = await runMillrace([

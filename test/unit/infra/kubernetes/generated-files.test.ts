@@ -1,8 +1,9 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import * as annotations from '#shared/api/annotations.ts';
 import * as labels from '#shared/api/labels.ts';
+import { generateBase } from '#infra/kubernetes/base.ts';
 import { generateDefinitions, servedKinds } from '#infra/kubernetes/crd.ts';
 import { generateReference } from '#infra/kubernetes/reference.ts';
 import { type Schema, rulesOf } from '#infra/kubernetes/structural-schema.ts';
@@ -28,7 +29,7 @@ function textsOf(schema: Schema): readonly (string | undefined)[] {
 }
 
 describe('the files in the tree', () => {
-  test.each([...generateDefinitions(), ...generateReference()])(
+  test.each([...generateDefinitions(), ...generateReference(), ...generateBase()])(
     '$path is what its source says',
     ({ path, content }) => {
       expect(readFileSync(new URL(path, root), 'utf8')).toBe(content);
@@ -43,6 +44,19 @@ describe('the files in the tree', () => {
       'goverseclusters.millrace.dev',
       'shards.millrace.dev',
     ]);
+  });
+});
+
+describe('the kustomize base', () => {
+  test('names every file that there is, and no other', () => {
+    const folder = new URL('infra/kubernetes/', root);
+    const files = ['crds', 'base'].flatMap((part) =>
+      readdirSync(new URL(`${part}/`, folder)).map((name) => `${part}/${name}`),
+    );
+
+    const { resources } = parse(readFileSync(new URL('kustomization.yaml', folder), 'utf8'));
+
+    expect(resources.toSorted()).toEqual(files.toSorted());
   });
 });
 

@@ -1012,6 +1012,10 @@ describe('the time left', () => {
 
 describe('what breaks a rule is refused by name', () => {
   const podOnly: StepDeclaration = { ...step, writes: [{ effect: 'patchObject', kind: 'Pod' }] };
+  const mirrorOnly: StepDeclaration = {
+    ...step,
+    writes: [{ effect: 'patchObject', kind: 'Pod', annotations: ['mirror'] }],
+  };
 
   test.each([
     [
@@ -1027,6 +1031,31 @@ describe('what breaks a rule is refused by name', () => {
       null,
       acting('GatesHold', '', [{ ...patchPod, object: shard }]),
       'drain-step does not declare patchObject of Shard',
+    ],
+    [
+      'an annotation that is not declared',
+      mirrorOnly,
+      null,
+      acting('GatesHold', '', [
+        { ...patchPod, patch: { metadata: { annotations: { mirror: 'a', another: 'b' } } } },
+      ]),
+      'drain-step declares a patch of Pod that writes less than this one',
+    ],
+    [
+      'a label where annotations are declared',
+      mirrorOnly,
+      null,
+      acting('GatesHold', '', [
+        { ...patchPod, patch: { metadata: { annotations: { mirror: 'a' }, labels: { a: 'b' } } } },
+      ]),
+      'drain-step declares a patch of Pod that writes less than this one',
+    ],
+    [
+      'a spec where annotations are declared',
+      mirrorOnly,
+      null,
+      acting('GatesHold', '', [{ ...patchPod, patch: { spec: { paused: true } } }]),
+      'drain-step declares a patch of Pod that writes less than this one',
     ],
     [
       'a destructive effect that is not the last',

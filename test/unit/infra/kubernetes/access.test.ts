@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { accessOf, sweepAccess } from '#infra/cli/doctor/permissions.ts';
+import { accessOf, relayAccess, sweepAccess } from '#infra/kubernetes/access.ts';
 import type { StepDeclaration } from '#shared/kernel/step.ts';
 
 describe('the access a step needs', () => {
@@ -41,5 +41,18 @@ test('the sweep needs to list the targets, and nothing else', () => {
     { kind: 'Shard', verb: 'list' },
     { kind: 'Database', verb: 'list' },
     { kind: 'GoverseCluster', verb: 'list' },
+  ]);
+});
+
+test('the relay needs to list and watch every kind that a route names', () => {
+  expect(relayAccess.map(({ kind, verb }) => `${verb} ${kind}`).toSorted()).toEqual([
+    'list Database',
+    'list GoverseCluster',
+    'list Pod',
+    'list Shard',
+    'watch Database',
+    'watch GoverseCluster',
+    'watch Pod',
+    'watch Shard',
   ]);
 });

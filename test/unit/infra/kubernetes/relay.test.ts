@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'vitest';
+import * as z from 'zod';
+import { relayConfigSchema } from '#events/relay/config.ts';
+import { type RelaySettings, relayManifests } from '#infra/kubernetes/relay.ts';
+
+const settings: RelaySettings = {
+  clusterId: 'prod-eu',
+  stage: 'prod',
+  region: 'eu-west-1',
+  queueUrlPrefix: 'https://sqs.eu-west-1.amazonaws.com/1/',
+  image: 'relay@sha256:0',
+  workNamespaces: ['db', 'more'],
+};
+
+const deploymentSchema = z.looseObject({
+  spec: z.looseObject({
+    template: z.looseObject({
+      spec: z.looseObject({
+        containers: z.tuple([
+          z.looseObject({
+            env: z.array(z.object({ name: z.string(), value: z.string() })),
+            envFrom: z.array(z.unknown()).optional(),
+          }),
+        ]),
+      }),
+    }),
+  }),
+});
+
+function containerOf(given?: RelaySettings) {
+  const deployment = relayManifests('millrace', given).find(({ kind }) => kind === 'Deployment');
+  return deploymentSchema.parse(deployment).spec.template.spec.containers[0];
+}
+
+describe('the relay’s Deployment', () => {
+  test('gives it an environment that it starts with', () => {
+    const { env } = containerOf(settings);
+
+    const config = relayConfigSchema.parse({
+      KUBERNETES_SERVICE_HOST: '10.0.0.1',
+      ...Object.fromEntries(env.map(({ name, value }) => [name, value])),
+    });
+
+    expect(config).toMatchObject({
+      MILLRACE_CLUSTER_ID: 'prod-eu',
+      MILLRACE_NAMESPACES: ['db', 'more'],
+      MILLRACE_LEASE: { namespace: 'millrace', name: 'millrace-relay' },
+      MILLRACE_RELAY_PORT: 8080,
+      AWS_REGION: 'eu-west-1',
+    });
+  });
+
+  test('of the base leaves what only the installation knows to a ConfigMap', () => {
+    const { env, envFrom } = containerOf();
+
+    expect(env.map(({ name }) => name)).toEqual(['MILLRACE_LEASE', 'MILLRACE_RELAY_PORT']);
+    expect(envFrom).toEqual([{ configMapRef: { name: 'millrace-relay' } }]);
+  });
+});
