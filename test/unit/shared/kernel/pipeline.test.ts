@@ -1,5 +1,6 @@
 import type { SQSEvent, SQSRecord } from 'aws-lambda';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
+import { problemOf } from '#infra/observability/log-lines.ts';
 import { type Decision, acting, settled } from '#shared/kernel/decision.ts';
 import { RetryableError, TerminalError } from '#shared/kernel/errors.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
@@ -11,6 +12,18 @@ import type { Step } from '#shared/kernel/step.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
+
+/** Every line that any of these tests made the pipeline write. */
+const written: Record<string, unknown>[] = [];
+
+afterEach(() => {
+  expect(
+    written
+      .splice(0)
+      .map(problemOf)
+      .filter((problem) => problem !== undefined),
+  ).toEqual([]);
+});
 
 const shardUid = '0f8fad5b-d9cb-469f-a165-70867728950e';
 
@@ -143,8 +156,14 @@ function aPipeline(situation: Situation = {}) {
     },
     logger: createLogger(
       'trace',
-      {},
-      { write: (line: string) => seen.lines.push(JSON.parse(line) as Record<string, unknown>) },
+      { step: 'drain-step', cluster: 'test', requestId: 'r' },
+      {
+        write(text: string) {
+          const line = JSON.parse(text) as Record<string, unknown>;
+          seen.lines.push(line);
+          written.push(line);
+        },
+      },
     ),
     config: { MILLRACE_CLUSTER_ID: 'test', MILLRACE_NAMESPACES: ['db'] },
     outside,

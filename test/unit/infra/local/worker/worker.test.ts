@@ -6,6 +6,7 @@ import * as z from 'zod';
 import { launch } from '#infra/local/child/launch.ts';
 import { type WorkerMetrics, createWorkerMetrics } from '#infra/local/worker/metrics.ts';
 import { type LocalWorker, startWorker } from '#infra/local/worker/worker.ts';
+import { problemOf } from '#infra/observability/log-lines.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { LineLog } from './line-log.ts';
 import { QueueUnderTest } from './queue-under-test.ts';
@@ -61,11 +62,14 @@ function aWorker(
       ? {}
       : { requestTimeoutMs: options.requestTimeoutMs }),
     environment: { GREETING: 'hello', MILLRACE_QUEUE_ENDPOINT: queue.url },
-    log: createLogger('debug', {}, { write: log.add }),
+    log: createLogger('debug', { component: 'worker' }, { write: log.add }),
     ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
     onLine: lines.add,
   });
-  cleanUp.push(() => worker.stop());
+  cleanUp.push(async () => {
+    await worker.stop();
+    expect(log.lines.map(problemOf).filter((problem) => problem !== undefined)).toEqual([]);
+  });
   return { worker, lines, log };
 }
 
