@@ -2,6 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { generateStack } from '#infra/aws/stack.ts';
 import { generateDefinitions } from '#infra/kubernetes/crd.ts';
 import { generateReference } from '#infra/kubernetes/reference.ts';
+import { generateObservability } from '#infra/observability/generate.ts';
 import { generateProto } from '#shared/topology/proto/generate.ts';
 
 /**
@@ -16,7 +17,7 @@ interface GeneratedFile {
 }
 
 const generators: readonly (() => readonly GeneratedFile[] | Promise<readonly GeneratedFile[]>)[] =
-  [generateDefinitions, generateReference, generateStack, generateProto];
+  [generateDefinitions, generateReference, generateStack, generateObservability, generateProto];
 
 const root = new URL('..', import.meta.url);
 

@@ -46,7 +46,7 @@ export interface Invocation {
   /** Milliseconds until the platform ends this invocation. */
   remainingMs(): number;
   /** Told what is counted, as soon as the record that accounts for it is written. */
-  onCounts?(counts: readonly Count[]): void;
+  readonly onCounts?: (counts: readonly Count[]) => void;
 }
 
 export type Execution =

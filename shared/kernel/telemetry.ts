@@ -129,7 +129,7 @@ export class Meter {
   }
 
   #add(sample: Sample): void {
-    const key = JSON.stringify([sample.metric, Object.entries(sample.labels).toSorted()]);
+    const key = JSON.stringify([sample.metric, sample.labels]);
     const before = this.#counts.get(key)?.value ?? 0;
     this.#counts.set(key, { ...sample, value: before + sample.value });
   }

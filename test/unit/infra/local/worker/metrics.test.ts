@@ -86,7 +86,7 @@ test('a line of the log is none of numbers, nor is one in another form', () => {
       '{"metrics":[{"metric":1}]}',
       '{"metrics":',
       'something else',
-    ].map(metrics.take),
+    ].map((line) => metrics.take(line)),
   ).toEqual([false, false, false, false]);
 });
 
