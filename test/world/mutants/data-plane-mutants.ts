@@ -69,7 +69,7 @@ export const dataPlaneMutants: readonly Mutant[] = [
     replace: 'if (!page.more || last === undefined || found.length > 0) {',
     breaks: 'Of the records under a prefix the first page is read.',
     expected: ['D4', 'D5', 'D11'],
-    also: [{ file: etcd, find: 'const pageSize = 500;', replace: 'const pageSize = 2;' }],
+    also: [{ file: etcd, find: 'const pageSize = 1_000;', replace: 'const pageSize = 2;' }],
   },
   {
     id: 'topology-neighbours-counted',

@@ -123,7 +123,7 @@ describe('the topology that ships, over the model of etcd', () => {
 
   test('knows nothing where the list was compacted away between two pages', async () => {
     const etcd = aStore();
-    for (let index = 0; index < 600; index += 1) {
+    for (let index = 0; index < 1_200; index += 1) {
       etcd.put(`/multigres/zone-a/poolers/multipooler-zone-a-${index}/Pooler`, Buffer.of(0));
     }
     const proxy = proxyTo(etcd);
