@@ -141,7 +141,7 @@ const saturation: AlertGroup = {
       name: 'MillraceRelaySaturated',
       severity: 'warning',
       for: '5m',
-      expr: '(millrace_relay_oldest_unsent_seconds > 60) and on (job, instance) (millrace_relay_leading == 1)',
+      expr: 'max(millrace_relay_oldest_unsent_seconds) > 60',
       summary: 'The relay cannot send what it owes',
       description: 'A hint has waited for {{ $value }} s in the relay.',
     },
