@@ -3,6 +3,7 @@ import { generateStack } from '#infra/aws/stack.ts';
 import { generateBase } from '#infra/kubernetes/base.ts';
 import { generateDefinitions } from '#infra/kubernetes/crd.ts';
 import { generateReference } from '#infra/kubernetes/reference.ts';
+import { generateObservability } from '#infra/observability/generate.ts';
 import { generateProto } from '#shared/topology/proto/generate.ts';
 
 /**
@@ -17,7 +18,14 @@ interface GeneratedFile {
 }
 
 const generators: readonly (() => readonly GeneratedFile[] | Promise<readonly GeneratedFile[]>)[] =
-  [generateDefinitions, generateReference, generateBase, generateStack, generateProto];
+  [
+    generateDefinitions,
+    generateReference,
+    generateBase,
+    generateStack,
+    generateObservability,
+    generateProto,
+  ];
 
 const root = new URL('..', import.meta.url);
 

@@ -1,4 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { type MetricDeclaration, type NameOf, relayMetrics } from '#shared/api/metrics.ts';
+import { processGauges } from './process-gauges.ts';
 import type { LeaseNews } from './lease.ts';
 import type { ReflectedResource, ReflectorNews } from './reflector.ts';
 import type { Relay, RelayNews } from './relay.ts';
@@ -19,11 +21,11 @@ export function createRelayMetrics(timers: Timers): RelayMetrics {
   const counter = countersOf(registry);
   const countSender = senderCounter(counter, registry, timers);
   const countReflector = reflectorCounter(counter);
-  const lists = counter('lists_total', 'Complete lists', ['kind', 'how']);
-  const gaps = counter('gaps_total', 'Objects that only a new list told of', ['kind']);
-  const slowed = counter('slowed_total', 'Times a target hinted too often', ['step']);
-  const wakes = counter('wakes_total', 'Wakes that were due', ['step']);
-  const resyncs = counter('resyncs_total', 'Times every target was made dirty', []);
+  const lists = counter('lists_total');
+  const gaps = counter('gaps_total');
+  const slowed = counter('slowed_total');
+  const wakes = counter('wakes_total');
+  const resyncs = counter('resyncs_total');
   return {
     registry,
     count(news) {
@@ -50,20 +52,31 @@ export function createRelayMetrics(timers: Timers): RelayMetrics {
 
 type MakeCounter = ReturnType<typeof countersOf>;
 
+/** The declared metrics of such a kind, without the prefix that all of them have. */
+type RelayName<Kind extends MetricDeclaration['kind']> =
+  NameOf<typeof relayMetrics, Kind> extends `millrace_relay_${infer Name}` ? Name : never;
+
+type RelayLabel<Name extends RelayName<MetricDeclaration['kind']>> =
+  (typeof relayMetrics)[`millrace_relay_${Name}`]['labels'][number];
+
 function countersOf(registry: Registry) {
-  return <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
-    new Counter<L>({ name: `millrace_relay_${name}`, help, labelNames, registers: [registry] });
+  return <Name extends RelayName<'counter'>>(short: Name) => {
+    const name = `millrace_relay_${short}` as const;
+    const { help, labels: labelNames } = relayMetrics[name];
+    return new Counter<RelayLabel<Name>>({ name, help, labelNames, registers: [registry] });
+  };
 }
 
 function senderCounter(counter: MakeCounter, registry: Registry, timers: Timers) {
-  const hints = counter('hints_total', 'Hints the queue has acknowledged', ['step', 'why']);
-  const failures = counter('send_failures_total', 'Batches not wholly acknowledged', ['step']);
-  const unsendable = counter('unsendable_total', 'Hints that no queue could take', ['step']);
+  const hints = counter('hints_total');
+  const failures = counter('send_failures_total');
+  const unsendable = counter('unsendable_total');
+  const { help, labels, buckets } = relayMetrics.millrace_relay_hint_delay_seconds;
   const delay = new Histogram({
     name: 'millrace_relay_hint_delay_seconds',
-    help: 'From the change that was seen to the acknowledged hint',
-    labelNames: ['step'],
-    buckets: [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300],
+    help,
+    labelNames: labels,
+    buckets: [...buckets],
     registers: [registry],
   });
   return (news: SenderNews): void => {
@@ -83,12 +96,9 @@ function senderCounter(counter: MakeCounter, registry: Registry, timers: Timers)
 }
 
 function reflectorCounter(counter: MakeCounter) {
-  const gone = counter('gone_total', 'Places in the history that were gone (410)', [
-    'kind',
-    'where',
-  ]);
-  const silent = counter('silent_total', 'Watches given up because they said nothing', ['kind']);
-  const failures = counter('watch_failures_total', 'Lists and watches that failed', ['kind']);
+  const gone = counter('gone_total');
+  const silent = counter('silent_total');
+  const failures = counter('watch_failures_total');
   return ({ kind }: ReflectedResource, news: ReflectorNews): void => {
     switch (news.kind) {
       case 'heard':
@@ -104,10 +114,8 @@ function reflectorCounter(counter: MakeCounter) {
 }
 
 function leaseCounter(counter: MakeCounter) {
-  const transitions = counter('lease_transitions_total', 'Times it began and ceased to lead', [
-    'to',
-  ]);
-  const failures = counter('lease_failures_total', 'Failed reads and writes of the Lease', []);
+  const transitions = counter('lease_transitions_total');
+  const failures = counter('lease_failures_total');
   return (news: LeaseNews): void => {
     switch (news.kind) {
       case 'leading':
@@ -122,14 +130,14 @@ function leaseCounter(counter: MakeCounter) {
 
 /** Gauges are read from the relay when somebody asks. They register themselves. */
 function observe(relay: Relay, timers: Timers, registry: Registry): readonly Gauge[] {
-  const gauge = <L extends string>(
-    name: string,
-    help: string,
-    labelNames: readonly L[],
-    read: (gauge: Gauge<L>) => void,
-  ) =>
-    new Gauge<L>({
-      name: `millrace_relay_${name}`,
+  const gauge = <Name extends RelayName<'gauge'>>(
+    short: Name,
+    read: (gauge: Gauge<RelayLabel<Name>>) => void,
+  ) => {
+    const name = `millrace_relay_${short}` as const;
+    const { help, labels: labelNames } = relayMetrics[name];
+    return new Gauge<RelayLabel<Name>>({
+      name,
       help,
       labelNames,
       registers: [registry],
@@ -137,64 +145,38 @@ function observe(relay: Relay, timers: Timers, registry: Registry): readonly Gau
         read(this);
       },
     });
+  };
   return [
     ...processGauges(registry),
-    gauge('lag_seconds', 'Since the API server last spoke', ['kind', 'namespace'], (lag) => {
+    gauge('lag_seconds', (lag) => {
       for (const { resource, lastHeardMs } of relay.hearings) {
         const labels = { kind: resource.kind, namespace: resource.namespace ?? '' };
         lag.set(labels, (timers.monotonicMs() - lastHeardMs) / 1000);
       }
     }),
-    gauge('dirty', 'Hints owed', ['step'], (dirty) => {
+    gauge('dirty', (dirty) => {
       for (const [step, size] of relay.state().dirty) {
         dirty.set({ step }, size);
       }
     }),
-    gauge('slowed', 'Hints held back now', ['step'], (slowed) => {
+    gauge('slowed', (slowed) => {
       for (const [step, size] of relay.state().held) {
         slowed.set({ step }, size);
       }
     }),
-    gauge('leading', 'Whether this relay is the one that sends', [], (leading) => {
+    gauge('leading', (leading) => {
       leading.set(relay.isLeading ? 1 : 0);
     }),
-    gauge('oldest_unsent_seconds', 'Age of the hint owed longest', [], (age) => {
+    gauge('oldest_unsent_seconds', (age) => {
       age.set(relay.state().oldestUnsentSeconds);
     }),
-    gauge('sleepers', 'Records that ask to be woken', [], (sleepers) => {
+    gauge('sleepers', (sleepers) => {
       sleepers.set(relay.state().wakes);
     }),
-    gauge('objects', 'Objects known', ['kind'], (objects) => {
+    gauge('objects', (objects) => {
       for (const [kind, size] of relay.state().objects) {
         objects.set({ kind }, size);
       }
-    }),
-  ];
-}
-
-/**
- * What everybody looks at first, under the names that Prometheus' client libraries share. Not their whole default set: its
- * watch over the event loop wakes the process a hundred times a second, its watch over the collector at each collection.
- */
-function processGauges(registry: Registry): readonly Gauge[] {
-  const registers = [registry];
-  return [
-    new Gauge({
-      name: 'process_resident_memory_bytes',
-      help: 'Resident memory',
-      registers,
-      collect() {
-        this.set(process.memoryUsage.rss());
-      },
-    }),
-    new Gauge({
-      name: 'process_cpu_seconds_total',
-      help: 'User and system time',
-      registers,
-      collect() {
-        const { user, system } = process.cpuUsage();
-        this.set((user + system) / 1e6);
-      },
     }),
   ];
 }

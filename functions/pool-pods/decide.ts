@@ -24,7 +24,7 @@ import { warningEvent, withWarning } from './backup-warning.ts';
 import { needsClaims, planOf, wantsChange, worksOfOneLook } from './plan.ts';
 import type { PoolPodsRecord, PoolPodsState } from './record.ts';
 import type { PoolPodsSnapshot } from './snapshot.ts';
-import { type Standing, standingOfMembers, statusEffect } from './status.ts';
+import { type Standing, memberGauges, standingOfMembers, statusEffect } from './status.ts';
 
 export type PoolPodsEffect =
   | 'advance'
@@ -45,7 +45,8 @@ const slowly: Wake = { every: 60 };
  * What can go wrong and which guard covers it: README.md beside this file. Pure: same snapshot and instant, same decision.
  */
 export function decide(snapshot: PoolPodsSnapshot, now: Instant): PoolPodsDecision {
-  return firstHit(checks, snapshot, now) ?? nothingToMake(snapshot, now);
+  const decision = firstHit(checks, snapshot, now) ?? nothingToMake(snapshot, now);
+  return { ...decision, gauges: memberGauges(snapshot) };
 }
 
 export const checks: readonly PoolPodsCheck[] = [

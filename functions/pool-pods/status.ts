@@ -7,6 +7,7 @@ import {
 } from '#shared/api/condition.ts';
 import { cellLabel, poolLabel } from '#shared/api/labels.ts';
 import { type Reason, isStalled } from '#shared/api/reasons.ts';
+import type { Gauge } from '#shared/kernel/decision.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import type { Absent, Unknown } from '#shared/kernel/read.ts';
@@ -225,6 +226,20 @@ function poolStatuses(snapshot: PoolPodsSnapshot): readonly PoolStatus[] {
     desired: group.pool.replicasPerCell,
     ready: readyPods(snapshot, group),
   }));
+}
+
+/** How many members there shall be, and how many of them are not. Nothing is said where the pods could not be listed. */
+export function memberGauges(snapshot: PoolPodsSnapshot): readonly Gauge[] {
+  if (snapshot.pods.kind !== 'present' || snapshot.shard.isBeingDeleted) {
+    return [];
+  }
+  return poolStatuses(snapshot).flatMap(({ name, cell, desired, ready: count }): Gauge[] => {
+    const labels = { pool: name, cell };
+    return [
+      { metric: 'millrace_pool_members_wanted', labels, value: desired },
+      { metric: 'millrace_pool_members_missing', labels, value: Math.max(0, desired - count) },
+    ];
+  });
 }
 
 function readyPods(snapshot: PoolPodsSnapshot, group: Group): number {

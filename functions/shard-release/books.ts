@@ -250,6 +250,12 @@ function isRegistered(view: GoverseView | null, node: string): boolean {
   return view === null || view.nodes.some(({ address }) => address === node);
 }
 
+const timeoutCount: Count = {
+  metric: 'goverse_clean_shutdown_timeouts_total',
+  labels: {},
+  count: 1,
+};
+
 /** What is counted of those whose hand-over has ended with this look, in the names of the seed. */
 function tellings(
   ended: readonly Leaver[],
@@ -263,9 +269,7 @@ function tellings(
     return [
       { metric: 'goverse_shutdown_total', labels: { mode: 'clean', status }, count: 1 },
       { metric: 'goverse_shards_released_total', labels: { node }, count: released },
-      ...(status === 'timeout'
-        ? [{ metric: 'goverse_clean_shutdown_timeouts_total', labels: {}, count: 1 }]
-        : []),
+      ...(status === 'timeout' ? [timeoutCount] : []),
     ];
   });
   const quickCount: Count = {

@@ -4,13 +4,14 @@ import { sweepName } from '#shared/api/steps.ts';
 import { logLevel, readConfig } from '#shared/kernel/config.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
+import { telemetryFrom, telemetryVariables } from '#shared/kernel/telemetry.ts';
 import { kubePages } from '#shared/kube/http-kube.ts';
 import { apiServerSchema, connectApiServer } from '#shared/outside/api-server.ts';
 import type { SweepParts } from './sweep.ts';
 
 /** How the sweep's environment must look. What each variable means: README.md beside this file. */
 export const sweepConfigSchema = sendingSchema
-  .extend({ MILLRACE_LOG_LEVEL: logLevel })
+  .extend({ MILLRACE_LOG_LEVEL: logLevel, ...telemetryVariables })
   .refine(knowsQueues, queuesMissing)
   .and(apiServerSchema);
 
@@ -28,6 +29,7 @@ export async function assemble(): Promise<SweepParts> {
       function: sweepName,
       cluster: config.MILLRACE_CLUSTER_ID,
     }),
+    telemetry: telemetryFrom(config),
     config,
     pages: kubePages(connection),
     queues: openQueues(config, queueTimeoutMs),

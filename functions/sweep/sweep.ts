@@ -4,6 +4,7 @@ import { type Route, type Routing, targetKinds } from '#events/routes.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import { type Clock, type Instant, parseInstant, secondsBetween } from '#shared/kernel/instant.ts';
 import { type SandboxParts, deadlineOf } from '#shared/kernel/sandbox.ts';
+import { Meter } from '#shared/kernel/telemetry.ts';
 import type { KubePages, ListOptions } from '#shared/kube/kube.ts';
 import { type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import type { QueueSender } from '#shared/queue/queue.ts';
@@ -81,12 +82,26 @@ export async function runSweep(
     seconds: secondsBetween(begun, parts.clock()),
   };
   const missing = [...problems, ...unsent];
+  tellNumbers(swept, missing.length === 0, parts);
   if (missing.length > 0) {
     parts.logger.error({ ...swept, missing }, 'swept in part');
     throw new Error(`the sweep is incomplete: ${missing.join('; ')}`);
   }
   parts.logger.info(swept, 'swept');
   return swept;
+}
+
+function tellNumbers(
+  { targets, sent, failed }: Swept,
+  isWhole: boolean,
+  { telemetry }: SweepParts,
+): void {
+  const meter = new Meter(telemetry);
+  meter.count('millrace_sweeps_total', { result: isWhole ? 'whole' : 'part' });
+  meter.count('millrace_sweep_hints_total', { result: 'sent' }, sent);
+  meter.count('millrace_sweep_hints_total', { result: 'failed' }, failed);
+  meter.measure('millrace_sweep_targets', {}, targets);
+  meter.tell();
 }
 
 /** Reads every page of every list. A list that breaks off does not keep the others from being read. */

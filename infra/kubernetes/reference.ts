@@ -284,7 +284,7 @@ function tableLine(cells: readonly string[]): string {
 }
 
 /** As the project's formatter writes it, so that a formatted tree shows no drift. */
-function formatted(path: string, content: string): string {
+export function formatted(path: string, content: string): string {
   const root = fileURLToPath(new URL('../../', import.meta.url));
   const { status, stdout, stderr, error } = spawnSync(
     `${root}node_modules/.bin/oxfmt`,

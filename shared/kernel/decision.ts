@@ -1,6 +1,7 @@
 import type { DestructiveKind, Effect, EffectKind, Effects, SafeKind } from './effect.ts';
 import type { Wake } from './record.ts';
 import type { Instant } from './instant.ts';
+import type { LabelsOf, NameOf, StepMetrics } from '#shared/api/metrics.ts';
 import type { Reason } from '#shared/api/reasons.ts';
 
 /**
@@ -28,21 +29,23 @@ interface Conclusion<Outcome extends string> {
   readonly gauges?: readonly Gauge[];
 }
 
-/** So many more of something, for a metric that is made of log lines. */
-export interface Count {
-  /** `backup_runs_total` */
-  readonly metric: string;
-  readonly labels: { readonly [name: string]: string };
-  readonly count: number;
-}
+/** So many more of something. */
+export type Count = {
+  [Name in NameOf<StepMetrics, 'counter'>]: {
+    readonly metric: Name;
+    readonly labels: LabelsOf<StepMetrics[Name]>;
+    readonly count: number;
+  };
+}[NameOf<StepMetrics, 'counter'>];
 
-/** How much of something there is, for a metric that is made of log lines. */
-export interface Gauge {
-  /** `backup_last_success_age_seconds` */
-  readonly metric: string;
-  readonly labels: { readonly [name: string]: string };
-  readonly value: number;
-}
+/** How much of something there is, or how long it took. */
+export type Gauge = {
+  [Name in NameOf<StepMetrics, 'gauge' | 'histogram'>]: {
+    readonly metric: Name;
+    readonly labels: LabelsOf<StepMetrics[Name]>;
+    readonly value: number;
+  };
+}[NameOf<StepMetrics, 'gauge' | 'histogram'>];
 
 /** Only an acting decision may do what cannot be taken back. */
 interface Tidying<K extends EffectKind> {

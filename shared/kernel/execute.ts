@@ -12,7 +12,7 @@ import {
 import type { GoverseWriter } from '#shared/goverse/goverse.ts';
 import type { RepositoryWriter } from '#shared/repository/repository.ts';
 import type { TopologyWriter } from '#shared/topology/topology.ts';
-import type { Decision } from './decision.ts';
+import type { Count, Decision } from './decision.ts';
 import {
   type DatabaseRef,
   type Effect,
@@ -46,6 +46,8 @@ export interface Invocation {
   readonly signal: AbortSignal;
   /** Milliseconds until the platform ends this invocation. */
   remainingMs(): number;
+  /** Told what is counted, as soon as the record that accounts for it is written. */
+  readonly onCounts?: (counts: readonly Count[]) => void;
 }
 
 export type Execution =
@@ -112,7 +114,7 @@ export async function execute(
       return { kind: 'lostRace', why: result.why, effects: done };
     }
     if (effect.kind === 'advance' && !done.includes('advance')) {
-      tellCounts(decision, invocation.logger);
+      tellCounts(decision, invocation);
     }
     done.push(effect.kind);
   }
@@ -122,7 +124,8 @@ export async function execute(
 /**
  * The record that accounts for them is written: nobody will count them again, whatever becomes of the effects behind it.
  */
-function tellCounts({ counts = [] }: Decision, logger: Logger): void {
+function tellCounts({ counts = [] }: Decision, { logger, onCounts }: Invocation): void {
+  onCounts?.(counts);
   for (const { metric, labels, count } of counts) {
     logger.info({ metric, ...labels, count }, 'counted');
   }

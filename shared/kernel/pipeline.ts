@@ -15,10 +15,12 @@ import { RefusedEffect, RetryableError, TerminalError, describeError } from './e
 import { type Invocation, type Writers, emitFailure, execute } from './execute.ts';
 import { type Clock, wallClock } from './instant.ts';
 import { type Logger, createLogger } from './logger.ts';
+import { LookMeter } from './look-meter.ts';
 import type { Ports } from './ports.ts';
 import { present } from './read.ts';
 import { type SandboxParts, deadlineOf, inSandbox } from './sandbox.ts';
 import type { Step } from './step.ts';
+import { Meter, telemetryFrom, telemetryVariables } from './telemetry.ts';
 import type { StepName } from '#shared/api/steps.ts';
 
 /** What a handler is told by its environment. Documented in README.md, section Configuration. */
@@ -30,6 +32,7 @@ export const handlerConfigSchema = z.object({
   MILLRACE_QUEUE_URL: z.url().optional(),
   MILLRACE_QUEUE_ENDPOINT: z.url().optional(),
   MILLRACE_LOG_LEVEL: logLevel,
+  ...telemetryVariables,
 });
 
 export type HandlerConfig = z.infer<typeof handlerConfigSchema>;
@@ -64,6 +67,11 @@ const maxLooks = 3;
 const backoffBaseSeconds = 5;
 const backoffLimitSeconds = 300;
 
+/** What one look is made with. */
+interface Look extends Invocation {
+  readonly told: LookMeter;
+}
+
 /** How one message ended. */
 type Ending =
   | { readonly kind: 'acknowledged' }
@@ -95,6 +103,7 @@ async function assemble(stepName: StepName, connect: Connect): Promise<PipelineP
       step: stepName,
       cluster: config.MILLRACE_CLUSTER_ID,
     }),
+    telemetry: telemetryFrom(config),
     config,
     outside: await connect(process.env, stepName),
   };
@@ -107,6 +116,7 @@ export async function runBatch<T extends TargetKind, Snapshot>(
   remainingMs: () => number,
   parts: PipelineParts,
 ): Promise<SQSBatchResponse> {
+  const meter = new Meter(parts.telemetry);
   const deadline = deadlineOf(parts, remainingMs);
   const limit = pLimit(targetsAtOnce);
   const endings = new Map<SQSRecord, Ending>();
@@ -120,6 +130,7 @@ export async function runBatch<T extends TargetKind, Snapshot>(
         { messageId: message.messageId, reason: 'HintRefused', why: hint },
         'hint refused',
       );
+      meter.count('millrace_hints_refused_total', { step: step.name });
       endings.set(message, { kind: 'returned', reason: 'HintRefused', afterSeconds: 0 });
       continue;
     }
@@ -138,12 +149,14 @@ export async function runBatch<T extends TargetKind, Snapshot>(
           group.messages,
           deadline,
           remainingMs,
+          meter,
           parts,
         );
         group.messages.forEach((message) => endings.set(message, ending));
       }),
     ),
   );
+  meter.tell();
   return { batchItemFailures: await giveBack(event.Records, endings, parts) };
 }
 
@@ -191,6 +204,7 @@ async function lookUntilSettled<T extends TargetKind, Snapshot>(
   messages: readonly SQSRecord[],
   deadline: AbortSignal,
   remainingMs: () => number,
+  meter: Meter,
   parts: PipelineParts,
 ): Promise<Ending> {
   const { namespace, name } = hint.data;
@@ -198,7 +212,15 @@ async function lookUntilSettled<T extends TargetKind, Snapshot>(
     target: `${shortNames[step.target]}/${namespace}/${name}`,
     hint: hint.id,
   });
-  const invocation: Invocation = { clock: parts.clock, logger, signal: deadline, remainingMs };
+  const told = new LookMeter(meter, step.name, hint);
+  const invocation: Look = {
+    clock: parts.clock,
+    logger,
+    signal: deadline,
+    remainingMs,
+    onCounts: (counts) => told.counted(counts),
+    told,
+  };
   const attempt = Math.max(
     0,
     ...messages.map((message) => Number(message.attributes.ApproximateReceiveCount) - 1),
@@ -213,6 +235,7 @@ async function lookUntilSettled<T extends TargetKind, Snapshot>(
       afterSeconds: 1,
     });
   } catch (error) {
+    told.failed(error);
     return endingOf(error, attempt, logger, parts.random);
   }
 }
@@ -221,16 +244,17 @@ async function lookUntilSettled<T extends TargetKind, Snapshot>(
 async function lookOnce<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
   target: { readonly namespace: string; readonly name: string },
-  invocation: Invocation,
+  invocation: Look,
   outside: Outside,
 ): Promise<boolean> {
-  const { logger, clock, signal } = invocation;
+  const { logger, clock, signal, told } = invocation;
   const read = await outside.kube.get<T>({ kind: step.target, ...target }, signal);
   if (read.kind === 'absent') {
     logger.info(
       { outcome: 'settled', reason: 'TargetGone', message: 'the target is gone', effects: [] },
       'decision',
     );
+    told.gone();
     return true;
   }
   if (read.kind === 'unknown') {
@@ -250,11 +274,13 @@ async function lookOnce<T extends TargetKind, Snapshot>(
   const { outcome, reason, message } = decision;
   if (execution.kind === 'lostRace') {
     logger.info({ reason, why: execution.why, effects: execution.effects }, 'race lost');
+    told.lostRace();
     return false;
   }
   logger.info({ outcome, reason, message, effects: execution.effects }, 'decision');
+  told.concluded(decision);
   for (const { metric, labels, value } of decision.gauges ?? []) {
-    logger.info({ metric, ...labels, value }, 'measured');
+    logger.debug({ metric, ...labels, value }, 'measured');
   }
   return true;
 }

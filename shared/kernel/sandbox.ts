@@ -1,6 +1,7 @@
 import middy from '@middy/core';
 import type { Context } from 'aws-lambda';
 import type { Logger } from './logger.ts';
+import type { Telemetry } from './telemetry.ts';
 
 /** What is kept free at the end of an invocation, in milliseconds, to answer whoever invoked. */
 const closingTimeMs = 1_000;
@@ -10,6 +11,8 @@ export interface SandboxParts {
   readonly logger: Logger;
   /** Aborts after so many milliseconds. */
   readonly deadlineIn: (delayMs: number) => AbortSignal;
+  /** Where its numbers go; nowhere when absent. */
+  readonly telemetry?: Telemetry;
 }
 
 /**

@@ -119,6 +119,7 @@ describe('millrace dev', () => {
     expect(lines.lines[0]).toEqual({
       ready: true,
       relay: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+      worker: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
       queue: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
       pids: {
         relay: expect.any(Number),
@@ -135,6 +136,12 @@ describe('millrace dev', () => {
       message: expect.any(String),
       effects: expect.any(Array),
     });
+    // The function tells its numbers at the end of its invocation, after the decision's line.
+    await expect
+      .poll(async () => (await fetch(`${String(lines.lines[0]?.['worker'])}/metrics`)).text(), {
+        timeout: 60_000,
+      })
+      .toContain('millrace_looks_total{step="drain-step",outcome=');
   });
 
   test.each(['relay', 'worker', 'queue'])(

@@ -82,15 +82,15 @@ async function requireDefinitions({ kube }: Cluster): Promise<void> {
 
 /** What dev says first, as JSON or for people. */
 function announcement(children: Children, settings: Settings, flags: DevFlags): readonly string[] {
-  const { relayUrl: relay, queueUrl: queue } = children;
+  const { relayUrl: relay, queueUrl: queue, workerUrl: worker } = children;
   if (flags.json === true) {
-    return [JSON.stringify({ ready: true, relay, queue, pids: children.pids() })];
+    return [JSON.stringify({ ready: true, relay, queue, worker, pids: children.pids() })];
   }
   const namespaces = settings.namespaces.value;
   const where = namespaces.length === 0 ? 'every namespace' : namespaces.join(', ');
   return [
     `${paint('bold', 'millrace')} watches ${where} of ${settings.cluster.server}`,
-    paint('dim', `relay ${relay}  queue ${queue}  Ctrl-C ends it`),
+    paint('dim', `relay ${relay}  worker ${worker}  queue ${queue}  Ctrl-C ends it`),
   ];
 }
 

@@ -26,6 +26,7 @@ export interface ChildrenOptions {
 export interface Children {
   readonly relayUrl: string;
   readonly queueUrl: string;
+  readonly workerUrl: string;
   pids(): Record<ChildName, number>;
   /** Lets what runs end, then stops everything; resolves when all are gone. */
   stop(): Promise<void>;
@@ -40,7 +41,7 @@ const queueGraceMs = 5_000;
 const relayReadyMs = 60_000;
 
 /**
- * Starts queue, relay and worker, and keeps each alive. Relay and queue come back on their ports.
+ * Starts queue, relay and worker, and keeps each alive. Each comes back on its port.
  *
  * After a restart of the queue or the worker the relay sends every hint again: messages in work are hidden for minutes,
  * and a fresh look costs nothing.
@@ -51,7 +52,7 @@ export async function startChildren(options: ChildrenOptions): Promise<Children>
   const queuePort = Number(new URL(queueUrl).port);
   const started = await Promise.allSettled([
     startRelay(options, queueUrl, 0),
-    startWorkerOf(options, queueUrl),
+    startWorkerOf(options, queueUrl, 0),
   ]);
   const [relay, worker] = started;
   if (relay.status === 'rejected' || worker.status === 'rejected') {
@@ -64,6 +65,7 @@ export async function startChildren(options: ChildrenOptions): Promise<Children>
     throw relay.status === 'rejected' ? relay.reason : (worker as PromiseRejectedResult).reason;
   }
   const relayUrl = relay.value.announced.url;
+  const workerUrl = worker.value.announced.url;
   const relays: Supervised<{ url: string }> = supervise({
     first: relay.value,
     start: () => startRelay(options, queueUrl, Number(new URL(relayUrl).port)),
@@ -72,7 +74,7 @@ export async function startChildren(options: ChildrenOptions): Promise<Children>
   const resync = (): void => relays.current().signal('SIGHUP');
   const workers = supervise({
     first: worker.value,
-    start: () => startWorkerOf(options, queueUrl),
+    start: () => startWorkerOf(options, queueUrl, Number(new URL(workerUrl).port)),
     ...hooks(options, 'worker', resync),
   });
   const queues = supervise({
@@ -83,6 +85,7 @@ export async function startChildren(options: ChildrenOptions): Promise<Children>
   return {
     relayUrl,
     queueUrl,
+    workerUrl,
     pids: () => ({
       relay: relays.current().pid,
       worker: workers.current().pid,
@@ -142,12 +145,13 @@ function startRelay(options: ChildrenOptions, queueUrl: string, port: number): P
   });
 }
 
-function startWorkerOf(options: ChildrenOptions, queueUrl: string) {
+function startWorkerOf(options: ChildrenOptions, queueUrl: string, port: number) {
   const { functionTimeoutSeconds, functionConcurrency, sweepSeconds } = options.settings;
   return startWorkerProcess({
     environment: {
       ...sharedEnvironment(options, queueUrl),
       ...options.credentials,
+      MILLRACE_WORKER_PORT: String(port),
       MILLRACE_FUNCTION_TIMEOUT_SECONDS: String(functionTimeoutSeconds.value),
       MILLRACE_FUNCTION_CONCURRENCY: String(functionConcurrency.value),
       MILLRACE_SWEEP_SECONDS: String(sweepSeconds.value),

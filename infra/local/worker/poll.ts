@@ -8,6 +8,7 @@ import {
 import { describeError } from '#shared/kernel/errors.ts';
 import type { Logger } from '#shared/kernel/logger.ts';
 import { type ReceivedMessage, makeEvent, settle } from './event.ts';
+import type { InvocationEnd } from './metrics.ts';
 import type { Sandbox } from './sandbox.ts';
 
 /** The event source mapping's batch size, and SQS's limit for one receive. */
@@ -27,6 +28,8 @@ export interface PollOptions {
   readonly region: string;
   readonly sandbox: Sandbox;
   readonly log: Logger;
+  /** Told how each invocation ended. */
+  readonly onEnd?: (end: InvocationEnd) => void;
 }
 
 /**
@@ -88,11 +91,12 @@ interface ProcessedBatch {
 
 async function processBatch(
   messages: readonly ReceivedMessage[],
-  { sandbox, log, queueArn: arn, region }: PollOptions,
+  { sandbox, log, queueArn: arn, region, onEnd }: PollOptions,
 ): Promise<ProcessedBatch> {
   const result = await sandbox.invoke(makeEvent(messages, { arn, region }));
   const { requestId } = result;
   if (result.kind === 'failed') {
+    onEnd?.('failed');
     log.error({ requestId, why: result.why }, 'invocation failed');
     return { requestId, messages, done: undefined };
   }
@@ -100,6 +104,7 @@ async function processBatch(
     messages.map((message) => message.MessageId),
     result.value,
   );
+  onEnd?.(settlement.kind === 'refused' ? 'refused' : 'returned');
   if (settlement.kind === 'refused') {
     log.error({ requestId, why: settlement.why }, 'answer refused');
     return { requestId, messages, done: undefined };

@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { type Child, type LaunchOptions, launch } from '#infra/local/child/launch.ts';
 
-const announcement = z.object({});
+/** Where its numbers are served, for Prometheus. */
+const announcement = z.object({ url: z.url() });
 
 export type WorkerProcess = Child<z.infer<typeof announcement>>;
 

@@ -5,6 +5,7 @@ import { queueArn, queueUrl } from '#infra/local/queue/queue.ts';
 import { type StepName, functionName, sweepName } from '#shared/api/steps.ts';
 import type { Logger } from '#shared/kernel/logger.ts';
 import { makeScheduledEvent } from './event.ts';
+import type { WorkerMetrics } from './metrics.ts';
 import { poll } from './poll.ts';
 import { type Sandbox, createSandbox } from './sandbox.ts';
 
@@ -26,6 +27,8 @@ export interface WorkerOptions {
   /** The functions' environment. */
   readonly environment: Readonly<Record<string, string>>;
   readonly log: Logger;
+  /** What invocations and functions tell in numbers; nobody is told when absent. */
+  readonly metrics?: WorkerMetrics;
   /** Every line a function writes. */
   readonly onLine: (line: string) => void;
 }
@@ -97,6 +100,7 @@ async function runSandbox(
       region: options.region,
       sandbox,
       log: options.log.child({ step }),
+      onEnd: (end) => options.metrics?.invoked(step, end),
     },
     signal,
   );
@@ -116,6 +120,7 @@ async function runSweeps(
     const event = makeScheduledEvent(new Date(), { functionName: name, region: options.region });
     const result = await sandbox.invoke(event);
     const { requestId } = result;
+    options.metrics?.invoked(sweepName, result.kind);
     if (result.kind === 'failed') {
       log.error({ requestId, why: result.why }, 'invocation failed');
     } else {
@@ -136,13 +141,22 @@ function openSandbox(
   options: WorkerOptions,
   environment: Readonly<Record<string, string>>,
 ): Sandbox {
+  const { metrics } = options;
   return createSandbox({
     functionName: name,
     functionArn: `arn:aws:lambda:${options.region}:000000000000:function:${name}`,
     handler,
-    environment: { ...options.environment, ...environment },
+    environment: {
+      ...options.environment,
+      ...environment,
+      ...(metrics === undefined ? {} : { MILLRACE_METRICS: 'lines' }),
+    },
     timeoutMs: options.timeoutMs,
     initTimeoutMs: options.initTimeoutMs,
-    onLine: options.onLine,
+    onLine(line) {
+      if (metrics?.take(line) !== true) {
+        options.onLine(line);
+      }
+    },
   });
 }

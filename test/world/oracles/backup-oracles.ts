@@ -283,10 +283,10 @@ export class BackupOracles implements Witness {
       );
       return;
     }
-    const ends = counts.filter(
-      ({ metric, labels }) => metric === 'backup_runs_total' && labels['schedule'] === run.schedule,
+    const ends = counts.flatMap(({ metric, labels }) =>
+      metric === 'backup_runs_total' && labels.schedule === run.schedule ? [labels.result] : [],
     );
-    const result = ends[0]?.labels['result'] as SlotResult | undefined;
+    const result = ends[0] as SlotResult | undefined;
     const key = slotKey(shard, run);
     this.#tally.check(
       'B3',
@@ -397,9 +397,7 @@ export class BackupOracles implements Witness {
       this.#setSlot(key, { state: 'skipped', attempt: 0 });
     }
     const counted = counts
-      .filter(
-        ({ metric, labels }) => metric === 'backup_skipped_total' && labels['schedule'] === name,
-      )
+      .filter(({ metric, labels }) => metric === 'backup_skipped_total' && labels.schedule === name)
       .reduce((sum, { count }) => sum + count, 0);
     this.#tally.check(
       'B3',

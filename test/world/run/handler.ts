@@ -1,7 +1,8 @@
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { Decision } from '#shared/kernel/decision.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
-import { createLogger } from '#shared/kernel/logger.ts';
+import type { StepName } from '#shared/api/steps.ts';
+import { type Logger, createLogger } from '#shared/kernel/logger.ts';
 import { runBatch } from '#shared/kernel/pipeline.ts';
 import type { Step } from '#shared/kernel/step.ts';
 import type { KubeConnection, KubeRequest, KubeResponse } from '#shared/kube/connection.ts';
@@ -311,7 +312,7 @@ class LiveRun {
       clock,
       random: () => chance,
       deadlineIn: () => neverAborts,
-      logger: silent,
+      logger: loggerOf(step.name),
       config: { MILLRACE_CLUSTER_ID: worldClusterId, MILLRACE_NAMESPACES: [worldNamespace] },
       outside: outsideOver(
         // Whether clocks agree does not depend on the time, so this is no reading of it.
@@ -352,3 +353,10 @@ function wholeSeconds(instant: Instant): Instant {
 
 const neverAborts = new AbortController().signal;
 const silent = createLogger('silent', {});
+
+let loggerOf: (step: StepName) => Logger = () => silent;
+
+/** From here on handlers are heard, for a test that reads what they log; nobody listens otherwise. */
+export function hearHandlers(logger: (step: StepName) => Logger): void {
+  loggerOf = logger;
+}

@@ -178,10 +178,10 @@ export class SimulatedShard {
       if (isCommitted) {
         for (const { metric, labels, count } of decision.counts ?? []) {
           if (metric === 'backup_skipped_total') {
-            add(this.passedOver, labels['schedule'] ?? '', count);
-          } else {
-            add(this.results, labels['result'] ?? '', count);
-            this.#noteEnd(target, labels['result'] ?? '');
+            add(this.passedOver, labels.schedule, count);
+          } else if (metric === 'backup_runs_total') {
+            add(this.results, labels.result, count);
+            this.#noteEnd(target, labels.result);
           }
         }
         this.#noteIntent(before);

@@ -5,6 +5,7 @@ import type { RepositoryWiring } from '#functions/pool-pods/repository-wiring.ts
 import {
   type Standing,
   isGrowing,
+  memberGauges,
   standingOfMembers,
   statusEffect,
 } from '#functions/pool-pods/status.ts';
@@ -96,6 +97,34 @@ describe('what the members say', () => {
       reason: 'SurplusMembers',
       message: 'more members than wanted in main/zone-a; they leave one by one',
     });
+  });
+});
+
+describe('the numbers of members', () => {
+  const measured = ({ snapshot }: SnapshotBuilder) =>
+    memberGauges(snapshot).map(
+      ({ metric, labels, value }) => `${metric} ${Object.values(labels).join('/')} ${value}`,
+    );
+
+  test('say of each pool and cell what is wanted and what is missing', () => {
+    expect(measured(twoCells().withPod(0, { isReady: false }))).toEqual([
+      'millrace_pool_members_wanted main/zone-a 2',
+      'millrace_pool_members_missing main/zone-a 1',
+      'millrace_pool_members_wanted main/zone-b 2',
+      'millrace_pool_members_missing main/zone-b 2',
+    ]);
+  });
+
+  test('miss nobody where there are more than wanted', () => {
+    expect(measured(aSnapshotOf(3).wanting(2))).toEqual([
+      'millrace_pool_members_wanted main/zone-a 2',
+      'millrace_pool_members_missing main/zone-a 0',
+    ]);
+  });
+
+  test('say nothing where the pods could not be listed, or the shard is being deleted', () => {
+    expect(measured(aSnapshotOf(3).with({ pods: notRead }))).toEqual([]);
+    expect(measured(aSnapshotOf(3).withShard({ isBeingDeleted: true }))).toEqual([]);
   });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { twoRoutes } from '#test/builders/two-steps.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
+import type { Sample } from '#shared/api/metrics.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import type { KubePages } from '#shared/kube/kube.ts';
@@ -69,6 +70,31 @@ function aSweep(
   const run = (event: unknown = tick) => runSweep(event, () => 30_000, parts);
   return { run, queue, log, lists, deadlines, takenBefore };
 }
+
+describe('a sweep tells its numbers', () => {
+  test.each([
+    ['whole', [present(newShards(2))]],
+    ['part', [present(newShards(2)), unknown('410 Expired')]],
+  ])('when it is %s', async (result, pages) => {
+    const told: Sample[] = [];
+    const telemetry = {
+      monotonicMs: () => 0,
+      wallMs: () => 0,
+      tell: (samples: readonly Sample[]) => void told.push(...samples),
+    };
+
+    await aSweep(pages, { telemetry })
+      .run()
+      .catch(() => undefined);
+
+    expect(told).toEqual([
+      { metric: 'millrace_sweeps_total', labels: { result }, value: 1 },
+      { metric: 'millrace_sweep_hints_total', labels: { result: 'sent' }, value: 4 },
+      { metric: 'millrace_sweep_hints_total', labels: { result: 'failed' }, value: 0 },
+      { metric: 'millrace_sweep_targets', labels: {}, value: 2 },
+    ]);
+  });
+});
 
 describe('a sweep', () => {
   test('sends one hint for each step and target, in the public form, by the tick', async () => {

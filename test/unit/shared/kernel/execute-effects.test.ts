@@ -263,7 +263,7 @@ describe('the status', () => {
       aTarget(null),
       {
         ...acting('MemberChosen', 'm', [advance(next, null), applyStatus]),
-        counts: [{ metric: 'runs_total', labels: {}, count: 1 }],
+        counts: [{ metric: 'pooler_records_cleaned_total', labels: { move: 'marked' }, count: 1 }],
       },
       writers,
       anInvocation({ logger }),

@@ -1,8 +1,10 @@
 import type { SQSEvent, SQSRecord } from 'aws-lambda';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
+import { problemOf } from '#infra/observability/log-lines.ts';
 import { type Decision, acting, settled } from '#shared/kernel/decision.ts';
 import { RetryableError, TerminalError } from '#shared/kernel/errors.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
+import type { Sample } from '#shared/api/metrics.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { type Outside, type PipelineParts, runBatch } from '#shared/kernel/pipeline.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
@@ -10,6 +12,18 @@ import type { Step } from '#shared/kernel/step.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
+
+/** Every line that any of these tests made the pipeline write. */
+const written: Record<string, unknown>[] = [];
+
+afterEach(() => {
+  expect(
+    written
+      .splice(0)
+      .map(problemOf)
+      .filter((problem) => problem !== undefined),
+  ).toEqual([]);
+});
 
 const shardUid = '0f8fad5b-d9cb-469f-a165-70867728950e';
 
@@ -67,6 +81,8 @@ function aPipeline(situation: Situation = {}) {
     visibility: [] as [string, number][],
     deadlines: [] as number[],
     lines: [] as Record<string, unknown>[],
+    told: [] as (readonly Sample[])[],
+    monotonicMs: 0,
   };
   const shard = (name: string) =>
     present({
@@ -127,6 +143,11 @@ function aPipeline(situation: Situation = {}) {
     },
   };
   const parts: PipelineParts = {
+    telemetry: {
+      monotonicMs: () => (seen.monotonicMs += 250),
+      wallMs: () => Date.parse('2026-01-01T00:00:03Z'),
+      tell: (samples) => seen.told.push(samples),
+    },
     clock: () => Date.parse('2026-01-01T00:00:00Z') as Instant,
     random: () => 0.5,
     deadlineIn: (delayMs) => {
@@ -135,8 +156,14 @@ function aPipeline(situation: Situation = {}) {
     },
     logger: createLogger(
       'trace',
-      {},
-      { write: (line: string) => seen.lines.push(JSON.parse(line) as Record<string, unknown>) },
+      { step: 'drain-step', cluster: 'test', requestId: 'r' },
+      {
+        write(text: string) {
+          const line = JSON.parse(text) as Record<string, unknown>;
+          seen.lines.push(line);
+          written.push(line);
+        },
+      },
     ),
     config: { MILLRACE_CLUSTER_ID: 'test', MILLRACE_NAMESPACES: ['db'] },
     outside,
@@ -264,9 +291,9 @@ describe('the pipeline', () => {
   });
 
   test('tells what is counted once the record is written, and what is measured once all is; a lost race nothing', async () => {
-    const told = {
-      counts: [{ metric: 'runs_total', labels: { result: 'failed' }, count: 2 }],
-      gauges: [{ metric: 'age_seconds', labels: { of: 'any' }, value: 7 }],
+    const told: Situation['told'] = {
+      counts: [{ metric: 'pooler_records_cleaned_total', labels: { move: 'marked' }, count: 2 }],
+      gauges: [{ metric: 'backup_last_success_age_seconds', labels: { backup: 'any' }, value: 7 }],
     };
     const written = aPipeline({ told, write: () => ({ kind: 'written', resourceVersion: '8' }) });
     const lost = aPipeline({ told, write: () => ({ kind: 'lostRace', why: 'moved' }) });
@@ -276,10 +303,89 @@ describe('the pipeline', () => {
 
     const lines = ({ seen }: typeof written) => seen.lines.filter((line) => 'metric' in line);
     expect(lines(written)).toMatchObject([
-      { msg: 'counted', metric: 'runs_total', result: 'failed', count: 2 },
-      { msg: 'measured', metric: 'age_seconds', of: 'any', value: 7 },
+      { msg: 'counted', metric: 'pooler_records_cleaned_total', move: 'marked', count: 2 },
+      { msg: 'measured', metric: 'backup_last_success_age_seconds', backup: 'any', value: 7 },
     ]);
     expect(lines(lost)).toEqual([]);
+  });
+
+  test('tells the numbers of an invocation once, at its end', async () => {
+    const told: Situation['told'] = {
+      counts: [{ metric: 'pooler_records_cleaned_total', labels: { move: 'marked' }, count: 2 }],
+      gauges: [{ metric: 'backup_last_success_age_seconds', labels: { backup: 'any' }, value: 7 }],
+    };
+    let races = 0;
+    const { seen, run } = aPipeline({
+      told,
+      write: () =>
+        races++ === 0
+          ? { kind: 'lostRace', why: 'moved' }
+          : { kind: 'written', resourceVersion: '8' },
+    });
+
+    await run(anEvent(aMessage('bad', 'garbage'), aMessage('a', aHint())));
+
+    const step = { step: 'drain-step' };
+    const target = { namespace: 'db', name: 'orders' };
+    expect(seen.told).toHaveLength(1);
+    expect(seen.told[0]).toEqual(
+      expect.arrayContaining([
+        { metric: 'millrace_hints_refused_total', labels: step, value: 1 },
+        { metric: 'millrace_hint_age_seconds', labels: step, value: 3 },
+        { metric: 'millrace_lost_races_total', labels: step, value: 1 },
+        {
+          metric: 'millrace_looks_total',
+          labels: { ...step, outcome: 'acting', reason: 'RecordForeign' },
+          value: 1,
+        },
+        { metric: 'millrace_look_seconds', labels: step, value: 0.25 },
+        { metric: 'millrace_target_blocked', labels: { ...step, ...target }, value: 0 },
+        {
+          metric: 'pooler_records_cleaned_total',
+          labels: { move: 'marked', ...target },
+          value: 2,
+        },
+        {
+          metric: 'backup_last_success_age_seconds',
+          labels: { backup: 'any', ...target },
+          value: 7,
+        },
+      ]),
+    );
+    expect(seen.told[0]).toHaveLength(8);
+  });
+
+  test.each([
+    ['ended', 'WriteInvalid', new TerminalError('WriteInvalid', 'no')],
+    ['repeated', 'Busy', new RetryableError('Busy', 'later')],
+    ['failed', 'Unexpected', new Error('a defect')],
+  ])('tells a look that did not conclude as %s', async (outcome, reason, error) => {
+    const { seen, run } = aPipeline({
+      look: () => {
+        throw error;
+      },
+    });
+
+    await run(anEvent(aMessage('a', aHint())));
+
+    expect(seen.told.flat()).toContainEqual({
+      metric: 'millrace_looks_total',
+      labels: { step: 'drain-step', outcome, reason },
+      value: 1,
+    });
+    expect(seen.told.flat().map(({ metric }) => metric)).not.toContain('millrace_target_blocked');
+  });
+
+  test('tells of a target that is gone that nothing blocks it', async () => {
+    const { seen, run } = aPipeline({ read: () => absent });
+
+    await run(anEvent(aMessage('a', aHint())));
+
+    expect(seen.told.flat()).toContainEqual({
+      metric: 'millrace_target_blocked',
+      labels: { step: 'drain-step', namespace: 'db', name: 'orders' },
+      value: 0,
+    });
   });
 
   test('ends a terminal error by acknowledging, a retryable one at its own time, any other in the backoff', async () => {

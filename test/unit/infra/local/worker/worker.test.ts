@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { launch } from '#infra/local/child/launch.ts';
+import { type WorkerMetrics, createWorkerMetrics } from '#infra/local/worker/metrics.ts';
 import { type LocalWorker, startWorker } from '#infra/local/worker/worker.ts';
+import { problemOf } from '#infra/observability/log-lines.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { LineLog } from './line-log.ts';
 import { QueueUnderTest } from './queue-under-test.ts';
@@ -30,6 +32,7 @@ function aWorker(
     handler?: string;
     requestTimeoutMs?: number;
     sweepEveryMs?: number;
+    metrics?: WorkerMetrics;
   } = {},
 ): { worker: LocalWorker; lines: LineLog; log: LineLog } {
   const lines = new LineLog();
@@ -59,14 +62,36 @@ function aWorker(
       ? {}
       : { requestTimeoutMs: options.requestTimeoutMs }),
     environment: { GREETING: 'hello', MILLRACE_QUEUE_ENDPOINT: queue.url },
-    log: createLogger('debug', {}, { write: log.add }),
+    log: createLogger('debug', { component: 'worker' }, { write: log.add }),
+    ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
     onLine: lines.add,
   });
-  cleanUp.push(() => worker.stop());
+  cleanUp.push(async () => {
+    await worker.stop();
+    expect(log.lines.map(problemOf).filter((problem) => problem !== undefined)).toEqual([]);
+  });
   return { worker, lines, log };
 }
 
 describe('the local worker', { timeout: 60_000 }, () => {
+  test('keeps the numbers that a function tells, and passes its other lines on', async () => {
+    const queue = await aQueue(60);
+    const metrics = createWorkerMetrics(() => 0);
+    const { lines, log } = aWorker(queue, { handler: 'telling-function.ts', metrics });
+
+    await queue.send('ok');
+    await log.until({ msg: 'batch processed' });
+    await lines.until({ line: 'told' });
+
+    expect(lines.lines).toEqual([{ line: 'told' }]);
+    expect((await metrics.registry.metrics()).split('\n')).toEqual(
+      expect.arrayContaining([
+        'millrace_hints_refused_total{step="drain-step"} 1',
+        'millrace_worker_invocations_total{function="drain-step",result="returned"} 1',
+      ]),
+    );
+  });
+
   test('hands a function the event and the context that Lambda would', async () => {
     const queue = await aQueue(60);
     const { lines, log } = aWorker(queue);
