@@ -42,8 +42,8 @@ const deadLetters: Watch = {
 };
 
 /**
- * Five receives with the longest wait of each, doubled from five seconds on, are over after three minutes; what is older
- * waits for something that does not come.
+ * Five receives are over after three minutes of doubled waits. What is older waits for something that does not come: a
+ * permission, for which each wait is five minutes, or anybody who receives.
  */
 const oldestMessage: Watch = {
   id: 'OldestMessageAlarm',

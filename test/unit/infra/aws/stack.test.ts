@@ -199,16 +199,19 @@ test.each(generateStack())('$path is what its source says', ({ path, content }) 
   expect(readFileSync(join(root, path), 'utf8')).toBe(content);
 });
 
-test('a deployment that says nothing is refused, with everything that is missing and no stack trace', async () => {
+test('a deployment that misspells all it says is refused, with everything that is missing and no stack trace', async () => {
   const elsewhere = mkdtempSync(join(tmpdir(), 'millrace-stack-'));
   onTestFinished(() => rmSync(elsewhere, { recursive: true }));
-  const packaging = packageStack(elsewhere, {}).catch(({ stdout, stderr }) => `${stdout}${stderr}`);
+  const packaging = packageStack(elsewhere, { cluster: 'one=1' }).catch(
+    ({ stdout, stderr }) => `${stdout}${stderr}`,
+  );
 
   const output = await packaging;
 
   for (const name of Object.keys(requiredParameters)) {
     expect(output).toContain(`  - ${name}: is missing`);
   }
+  expect(output).toContain('  - cluster: is no parameter');
   expect(output).toContain('--param');
   expect(output).not.toMatch(/^\s+at /m);
 });
