@@ -12,6 +12,12 @@ import {
 const principal =
   /^arn:aws[a-z-]*:(iam::\d{12}:(role|user)\/[\w+=,.@/-]+|sts::\d{12}:assumed-role\/\S+)$/;
 
+/** The template splits it at its commas and nowhere else, so a space would become part of what stands behind it. */
+const exactList = z
+  .string()
+  .default('')
+  .transform((text) => (text === '' ? [] : text.split(',')));
+
 /** What a deployment is told, by the names of the parameters. What each is for: README.md, "Deploy it to AWS". */
 const parametersSchema = z
   .object({
@@ -34,9 +40,9 @@ const parametersSchema = z
         isCertificate,
         'is no certificate: give the cluster’s certificate-authority-data as it stands in a kubeconfig, base64 of PEM',
       ),
-    'queue-senders': commaList.refine(
+    'queue-senders': exactList.refine(
       (arns) => arns.length > 0 && arns.every((arn) => principal.test(arn)),
-      'is missing or no list of ARNs: the roles or users, with commas between them, of the relay and of whoever moves dead letters back; neither * nor a whole account',
+      'is missing or no list of ARNs: the roles or users, with commas and no spaces between them, of the relay and of whoever moves dead letters back; neither * nor a whole account',
     ),
     namespaces: commaList.refine(
       (names) => names.every((name) => /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name)),
@@ -49,16 +55,16 @@ const parametersSchema = z
         'must be the full name of a parameter of Parameter Store, such as /millrace/prod/kube-token',
       ),
     'log-level': logLevel,
-    'subnet-ids': commaList
+    'subnet-ids': exactList
       .refine(
         (ids) => ids.every((id) => /^subnet-([0-9a-f]{8}|[0-9a-f]{17})$/.test(id)),
-        'must be ids of subnets, with commas between them; leave it out for no VPC',
+        'must be ids of subnets, with commas and no spaces between them; leave it out for no VPC',
       )
       .refine((ids) => ids.length <= 16, 'has more than the 16 subnets that Lambda takes'),
-    'security-group-ids': commaList
+    'security-group-ids': exactList
       .refine(
         (ids) => ids.every((id) => /^sg-([0-9a-f]{8}|[0-9a-f]{17})$/.test(id)),
-        'must be ids of security groups, with commas between them',
+        'must be ids of security groups, with commas and no spaces between them',
       )
       .refine((ids) => ids.length <= 5, 'has more than the 5 security groups that Lambda takes'),
     'alarm-topic': z

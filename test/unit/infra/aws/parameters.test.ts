@@ -65,10 +65,12 @@ describe.each([
   ['queue-senders', 'arn:aws:iam::111122223333:root', 'a whole account'],
   ['queue-senders', 'relay', 'a name'],
   ['queue-senders', 'arn:aws:iam::111122223333:role/*', 'any role'],
+  ['queue-senders', requiredParameters['queue-senders'].replace(',', ', '), 'a space in an ARN'],
   ['namespaces', 'db,Web', 'no name of a namespace'],
   ['kube-token-parameter', 'token', 'a name without its path, which ARNs are made of'],
   ['log-level', 'loud', 'no level'],
   ['subnet-ids', 'zone-a', 'no id of a subnet'],
+  ['subnet-ids', 'subnet-0a0a0a0a,', 'a subnet without a name'],
   ['security-group-ids', 'default', 'a name'],
   ['alarm-topic', 'on-call', 'a name'],
 ])('%s', (name, value, what) => {
