@@ -7,12 +7,29 @@ import {
   stepNames,
   sweepName,
 } from '#shared/api/steps.ts';
+import { alarmConditions, alarmParameters, alarmsOf, sweepAlarms } from './alarms.ts';
+import { archive, archiveOutputs } from './archive.ts';
+import { joinNetwork, networkConditions, networkParameters, networkStatements } from './network.ts';
+import {
+  type Template,
+  arnOf,
+  daySeconds,
+  deadLetterQueueId,
+  idPrefix,
+  ownArn,
+  policy,
+  queueId,
+  refuseWithoutTls,
+  roleId,
+  stage,
+} from './template.ts';
 
 /** A look takes well under a second, a sweep a few; the rest is for an API server that answers slowly. */
 const timeoutSeconds = 30;
 
 /** How long a relay may be dead before somebody else tells what is overdue. */
-const sweepRate = 'rate(5 minutes)';
+const sweepMinutes = 5;
+const sweepRate = `rate(${sweepMinutes} minutes)`;
 
 /**
  * How long a batch that is being worked on stays hidden: six times the timeout, or healthy messages come back while
@@ -23,7 +40,6 @@ const visibilitySeconds = 6 * timeoutSeconds;
 /** Receives before a message goes to the dead-letter queue; AWS asks for at least five, for the same reason. */
 const maxReceives = 5;
 
-const daySeconds = 24 * 60 * 60;
 const retentionSeconds = 4 * daySeconds;
 
 /** A message keeps its first timestamp when it moves, so the dead-letter queue must keep it for longer. 14 days is SQS's limit. */
@@ -40,11 +56,10 @@ const maxConcurrency = 10;
 
 const logRetentionDays = 30;
 
-/** What Serverless puts in when it packages. */
-const stage = '${sls:stage}';
-const namedSenders = '${param:queue-senders}';
+const functionNames: readonly FunctionName[] = [...stepNames, sweepName];
 
-type Template = { readonly [key: string]: unknown };
+/** What Serverless puts in when it packages. */
+const namedSenders = '${param:queue-senders}';
 
 /** What repeats in what `serverless.yml` deploys: the functions, and the steps' queues, policies and roles. */
 export function generateStack(): readonly { readonly path: string; readonly content: string }[] {
@@ -98,13 +113,20 @@ function wokenBySchedule(): Template {
   return {
     environment: { MILLRACE_STAGE: stage, MILLRACE_QUEUE_URL_PREFIX: queueUrlPrefix() },
     events: [{ schedule: { rate: [sweepRate] } }],
+    // The next tick is the second try, and a tick that comes later than it is none.
+    maximumRetryAttempts: 0,
+    maximumEventAge: sweepMinutes * 60,
   };
 }
 
 function resources(): Template {
   return {
+    Parameters: { ...networkParameters, ...alarmParameters },
+    Conditions: { ...networkConditions, ...alarmConditions },
     Resources: {
       ...Object.assign({}, ...stepNames.map(resourcesOf)),
+      ...sweepAlarms(),
+      ...archive(),
       [roleId(sweepName)]: role(sweepName, {
         Effect: 'Allow',
         Action: 'sqs:SendMessage',
@@ -116,7 +138,9 @@ function resources(): Template {
         Description: 'MILLRACE_QUEUE_URL_PREFIX of the relay',
         Value: queueUrlPrefix(),
       },
+      ...archiveOutputs,
     },
+    extensions: Object.assign({}, ...functionNames.map(joinNetwork)),
   };
 }
 
@@ -142,8 +166,15 @@ function resourcesOf(step: StepName): Template {
     [deadLetterQueueId(step)]: queue({
       QueueName: deadLetterQueueName(stage, step),
       MessageRetentionPeriod: deadLetterRetentionSeconds,
+      RedriveAllowPolicy: {
+        redrivePermission: 'byQueue',
+        // By its name: each of the two would wait for the other to be made.
+        sourceQueueArns: [ownArn('sqs', queueName(stage, step))],
+      },
     }),
     [`${idPrefix(step)}QueuePolicy`]: queuePolicy(step),
+    [`${idPrefix(step)}DeadLetterQueuePolicy`]: policyOf(deadLetterQueueId(step), []),
+    ...alarmsOf(step),
     [roleId(step)]: role(step, {
       Effect: 'Allow',
       Action: [
@@ -170,24 +201,31 @@ function queuePolicy(step: StepName): Template {
   const senders = {
     'Fn::Split': [',', { 'Fn::Join': [',', [namedSenders, arnOf(roleId(sweepName))]] }],
   };
+  return policyOf(queueId(step), [
+    { Effect: 'Allow', Principal: { AWS: senders }, ...send },
+    {
+      Effect: 'Deny',
+      Principal: '*',
+      ...send,
+      Condition: { ArnNotEquals: { 'aws:PrincipalArn': senders } },
+    },
+  ]);
+}
+
+function policyOf(queue: string, statements: readonly Template[]): Template {
   return {
     Type: 'AWS::SQS::QueuePolicy',
     Properties: {
-      Queues: [{ Ref: queueId(step) }],
-      PolicyDocument: policy([
-        { Effect: 'Allow', Principal: { AWS: senders }, ...send },
-        {
-          Effect: 'Deny',
-          Principal: '*',
-          ...send,
-          Condition: { ArnNotEquals: { 'aws:PrincipalArn': senders } },
-        },
-      ]),
+      Queues: [{ Ref: queue }],
+      PolicyDocument: policy([...statements, refuseWithoutTls('sqs:*', arnOf(queue))]),
     },
   };
 }
 
-/** What a function may do in AWS: its own work with queues, write its own log, read the token it signs in with. */
+/**
+ * What a function may do in AWS: its own work with queues, write its own log, read the token it signs in with. In a VPC
+ * Lambda needs its role for more.
+ */
 function role(name: FunctionName, queueWork: Template): Template {
   return {
     Type: 'AWS::IAM::Role',
@@ -214,41 +252,10 @@ function role(name: FunctionName, queueWork: Template): Template {
               Action: 'ssm:GetParameter',
               Resource: ownArn('ssm', 'parameter${param:kube-token-parameter}'),
             },
+            ...networkStatements(name),
           ]),
         },
       ],
     },
   };
-}
-
-function policy(statements: readonly Template[]): Template {
-  return { Version: '2012-10-17', Statement: statements };
-}
-
-/** The name of something of this account in this region. */
-function ownArn(service: string, resource: string): Template {
-  return {
-    'Fn::Sub': `arn:\${AWS::Partition}:${service}:\${AWS::Region}:\${AWS::AccountId}:${resource}`,
-  };
-}
-
-function arnOf(logicalId: string): Template {
-  return { 'Fn::GetAtt': [logicalId, 'Arn'] };
-}
-
-function queueId(step: StepName): string {
-  return `${idPrefix(step)}Queue`;
-}
-
-function deadLetterQueueId(step: StepName): string {
-  return `${idPrefix(step)}DeadLetterQueue`;
-}
-
-function roleId(name: FunctionName): string {
-  return `${idPrefix(name)}Role`;
-}
-
-/** `drain-step` → `DrainStep`: logical ids are letters and digits. */
-function idPrefix(name: FunctionName): string {
-  return name.replaceAll(/(?:^|-)([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }

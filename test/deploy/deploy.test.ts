@@ -275,6 +275,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
   /** Resolves when the queue hands this message to the account's administrator. */
   async function untilReceived(queue: string, body: string): Promise<void> {
     const client = new SQSClient({ ...clientOf(cloud), useQueueUrlAsEndpoint: false });
+    sayTls(client);
     const QueueUrl = `${deployment.queueUrlPrefix}${queue}`;
     try {
       for (;;) {
@@ -410,6 +411,19 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     await send(queueName(stage, step), JSON.stringify(hint), deployment.relay);
   });
 
+  test.each(stepNames)('nobody reads the dead letters of %s without TLS', async (step) => {
+    const client = new SQSClient({
+      ...clientOf(cloud, deployment.stranger),
+      useQueueUrlAsEndpoint: false,
+    });
+    running.defer(() => client.destroy());
+    const QueueUrl = `${deployment.queueUrlPrefix}${deadLetterQueueName(stage, step)}`;
+
+    const reading = client.send(new ReceiveMessageCommand({ QueueUrl }));
+
+    await expect(reading).rejects.toThrow(/AccessDenied|not authorized|is denied/);
+  });
+
   test('without a relay the sweep alone tells of a new Shard, and of the API server it only asks for lists', async () => {
     await relay.stop(20_000);
 
@@ -438,6 +452,23 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     expect(contents.filter((content) => content.includes(tokenOf(functionsUser)))).toEqual([]);
   });
 });
+
+/** The stand-in takes a request with this header for one whose TLS ended before it. */
+function sayTls(client: SQSClient): void {
+  client.middlewareStack.add(
+    (next) => (given) => {
+      if (hasHeaders(given.request)) {
+        given.request.headers['x-forwarded-proto'] = 'https';
+      }
+      return next(given);
+    },
+    { step: 'build', name: 'sayTls' },
+  );
+}
+
+function hasHeaders(request: unknown): request is { headers: Record<string, string> } {
+  return typeof request === 'object' && request !== null && 'headers' in request;
+}
 
 /** Nobody but Millrace and this test act on it: its kubelet would be this test. */
 function aGoversePod(name: string): JsonObject {

@@ -24,7 +24,7 @@ const explainingLines = 15;
 const installFlags = ['--no-deps', '--require-hashes', '--only-binary', ':all:', '--no-input'];
 
 /**
- * The Python interpreter of an environment that holds the AWS stand-in, made in the cache on first use.
+ * The Python interpreter of an environment that holds the AWS stand-in and cfn-lint, made in the cache on first use.
  *
  * Throws with the last lines of pip where it cannot be made; nothing is left behind then.
  */
@@ -35,8 +35,10 @@ export async function obtainCloudPython(
   const folder = await environmentFolder(settings);
   const python = pythonIn(folder);
   if (!(await isFile(python))) {
-    await reportProgress(onProgress, 'installing the AWS stand-in (only this once)', () =>
-      makeEnvironment(folder, settings),
+    await reportProgress(
+      onProgress,
+      'installing the AWS stand-in and cfn-lint (only this once)',
+      () => makeEnvironment(folder, settings),
     );
   }
   return python;
@@ -103,6 +105,8 @@ async function runLogged(
   const end = await startGuarded({ command, flags, logPath, environment: buildEnvironment }).exited;
   if (end !== 'code 0') {
     const lines = await readLastLines(logPath, explainingLines);
-    throw new Error(`installing the AWS stand-in ended with ${end}:\n${lines.join('\n')}`);
+    throw new Error(
+      `installing the AWS stand-in and cfn-lint ended with ${end}:\n${lines.join('\n')}`,
+    );
   }
 }

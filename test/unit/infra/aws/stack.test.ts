@@ -1,72 +1,90 @@
-import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import * as z from 'zod';
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
 import { sweepConfigSchema } from '#functions/sweep/config.ts';
 import { generateStack } from '#infra/aws/stack.ts';
-import { type FunctionName, type StepName, stepNames, sweepName } from '#shared/api/steps.ts';
+import {
+  type FunctionName,
+  type StepName,
+  functionName,
+  stepNames,
+  sweepName,
+} from '#shared/api/steps.ts';
 import { readConfig } from '#shared/kernel/config.ts';
 import { connectOutside } from '#shared/outside/connect.ts';
+import {
+  packageStack,
+  packagedStage as stage,
+  requiredParameters,
+} from '#test/deploy/package-stack.ts';
 
 const root = fileURLToPath(new URL('../../../../', import.meta.url));
-const osls = fileURLToPath(import.meta.resolve('osls/bin/serverless.js'));
 
 const functionNames: readonly FunctionName[] = [...stepNames, sweepName];
 
-const stage = 'test';
-const senders = 'arn:aws:iam::111122223333:role/relay,arn:aws:iam::111122223333:role/replayer';
-const parameters = {
-  'cluster-id': 'one',
-  'kube-server': 'https://kubernetes.example',
-  'kube-ca': Buffer.from('PEM').toString('base64'),
-  'queue-senders': senders,
-};
+const senders = requiredParameters['queue-senders'];
 
 /** What is read of the template; values that are functions of CloudFormation stay as they are. */
 const templateSchema = z.object({
   Resources: z.record(
     z.string(),
-    z.object({ Type: z.string(), Properties: z.record(z.string(), z.unknown()) }),
+    z.object({
+      Type: z.string(),
+      Properties: z.record(z.string(), z.unknown()),
+      DeletionPolicy: z.string().optional(),
+      UpdateReplacePolicy: z.string().optional(),
+    }),
   ),
+  Parameters: z.record(z.string(), z.object({ Default: z.string() })),
+  Conditions: z.record(z.string(), z.unknown()),
   Outputs: z.record(z.string(), z.object({ Value: z.unknown() })),
 });
 
 type Properties = Readonly<Record<string, unknown>>;
+
+const alarmSchema = z.object({
+  AlarmName: z.string(),
+  AlarmDescription: z.string(),
+  Namespace: z.enum(['AWS/SQS', 'AWS/Lambda']),
+  MetricName: z.string(),
+  Dimensions: z.tuple([
+    z.object({ Name: z.enum(['QueueName', 'FunctionName']), Value: z.string() }),
+  ]),
+  ComparisonOperator: z.string(),
+  Threshold: z.number(),
+  Period: z.number(),
+  TreatMissingData: z.string(),
+  AlarmActions: z.unknown(),
+  OKActions: z.unknown(),
+});
+
+/**
+ * Metrics by the dimension they are kept for (SQS Developer Guide, "Available CloudWatch metrics for Amazon SQS"; AWS Lambda
+ * Developer Guide, "Types of metrics for Lambda functions").
+ */
+const kept = {
+  'AWS/SQS': {
+    QueueName: ['ApproximateAgeOfOldestMessage', 'ApproximateNumberOfMessagesVisible'],
+    FunctionName: [],
+  },
+  'AWS/Lambda': { FunctionName: ['Errors', 'Invocations', 'Throttles'], QueueName: [] },
+} as const;
 
 let folder: string;
 let template: z.infer<typeof templateSchema>;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-stack-'));
-  await runPackage(parameters);
-  const text = readFileSync(join(folder, 'package/cloudformation-template-update-stack.json'));
-  template = templateSchema.parse(JSON.parse(text.toString()));
+  const path = await packageStack(folder, requiredParameters);
+  template = templateSchema.parse(JSON.parse(readFileSync(path).toString()));
 }, 60_000);
 
 afterAll(() => rmSync(folder, { recursive: true }));
-
-/** Packages `serverless.yml` in a folder of its own, with files in the bundles' place. */
-async function runPackage(given: Readonly<Record<string, string>>): Promise<void> {
-  cpSync(join(root, 'serverless.yml'), join(folder, 'serverless.yml'));
-  cpSync(join(root, 'infra/aws'), join(folder, 'infra/aws'), { recursive: true });
-  for (const name of functionNames) {
-    const bundle = join(folder, 'dist', name, 'index.mjs');
-    mkdirSync(dirname(bundle), { recursive: true });
-    writeFileSync(bundle, `export const name = '${name}';\n`);
-  }
-  const flags = Object.entries(given).flatMap(([name, value]) => ['--param', `${name}=${value}`]);
-  const command = [osls, 'package', '--stage', stage, '--package', join(folder, 'package')];
-  await promisify(execFile)(process.execPath, [...command, ...flags], {
-    cwd: folder,
-    env: { PATH: process.env['PATH'], HOME: folder },
-  });
-}
 
 /** The properties of the one resource of this type that the predicate picks. */
 function only(
@@ -107,9 +125,6 @@ function permissionsOf(name: FunctionName): unknown {
 
 /** The policy of a function that does this with queues, writes its own log and reads one parameter. */
 function policyWith(name: FunctionName, queueWork: Properties): unknown {
-  const own = (service: string, resource: string) => ({
-    'Fn::Sub': `arn:\${AWS::Partition}:${service}:\${AWS::Region}:\${AWS::AccountId}:${resource}`,
-  });
   return [
     {
       PolicyName: name,
@@ -127,11 +142,48 @@ function policyWith(name: FunctionName, queueWork: Properties): unknown {
             Action: 'ssm:GetParameter',
             Resource: own('ssm', `parameter/millrace/${stage}/kube-token`),
           },
+          onlyIf('InVpc', { Effect: 'Allow', Action: expect.any(Array), Resource: '*' }),
+          onlyIf('InVpc', {
+            Effect: 'Deny',
+            Action: expect.any(Array),
+            Resource: '*',
+            Condition: {
+              ArnEquals: {
+                'lambda:SourceFunctionArn': own('lambda', `function:millrace-${stage}-${name}`),
+              },
+            },
+          }),
         ],
       },
     },
   ];
 }
+
+/** The ARN of something in the account and region of the stack. */
+function own(service: string, resource: string) {
+  return {
+    'Fn::Sub': `arn:\${AWS::Partition}:${service}:\${AWS::Region}:\${AWS::AccountId}:${resource}`,
+  };
+}
+
+const onlyIf = (condition: string, value: unknown) => ({
+  'Fn::If': [condition, value, { Ref: 'AWS::NoValue' }],
+});
+
+const withoutTls = (action: string, resource: unknown) => ({
+  Effect: 'Deny',
+  Principal: '*',
+  Action: action,
+  Resource: resource,
+  Condition: { Bool: { 'aws:SecureTransport': 'false' } },
+});
+
+/** The policy of this queue; one queue has one policy. */
+const queuePolicyOf = (id: string) =>
+  only(
+    'AWS::SQS::QueuePolicy',
+    ({ Queues }) => JSON.stringify(Queues) === JSON.stringify([{ Ref: id }]),
+  ).properties['PolicyDocument'];
 
 const arnOf = (id: string) => ({ 'Fn::GetAtt': [id, 'Arn'] });
 
@@ -147,15 +199,21 @@ test.each(generateStack())('$path is what its source says', ({ path, content }) 
   expect(readFileSync(join(root, path), 'utf8')).toBe(content);
 });
 
-test('a deployment that does not say who is served is refused, with everything that is missing', async () => {
-  const packaging = runPackage({}).catch(({ stdout, stderr }) => `${stdout}${stderr}`);
+test('a deployment that misspells all it says is refused, with everything that is missing and no stack trace', async () => {
+  const elsewhere = mkdtempSync(join(tmpdir(), 'millrace-stack-'));
+  onTestFinished(() => rmSync(elsewhere, { recursive: true }));
+  const packaging = packageStack(elsewhere, { cluster: 'one=1' }).catch(
+    ({ stdout, stderr }) => `${stdout}${stderr}`,
+  );
 
   const output = await packaging;
 
-  expect(output).toMatch(/MILLRACE_CLUSTER_ID/);
-  expect(output).toMatch(/MILLRACE_KUBE_SERVER/);
-  expect(output).toMatch(/MILLRACE_KUBE_CA_DATA/);
-  expect(output).toMatch(/QueuePolicy.*Principal/);
+  for (const name of Object.keys(requiredParameters)) {
+    expect(output).toContain(`  - ${name}: is missing`);
+  }
+  expect(output).toContain('  - cluster: is no parameter');
+  expect(output).toContain('--param');
+  expect(output).not.toMatch(/^\s+at /m);
 });
 
 test('there is nothing for a function that does not exist', () => {
@@ -194,6 +252,22 @@ describe.each(stepNames)('%s', (step) => {
     expect(deadLetters['MessageRetentionPeriod']).toBe(14 * 24 * 60 * 60);
     expect(queue['MessageRetentionPeriod']).toBe(4 * 24 * 60 * 60);
     expect(deadLetters['RedrivePolicy']).toBeUndefined();
+  });
+
+  test('lets only its own queue leave messages in its dead-letter queue', () => {
+    expect(deadLetterQueueOf(step).properties['RedriveAllowPolicy']).toEqual({
+      redrivePermission: 'byQueue',
+      sourceQueueArns: [own('sqs', queueName(stage, step))],
+    });
+  });
+
+  test('refuses whoever speaks to its dead-letter queue without TLS', () => {
+    const { id } = deadLetterQueueOf(step);
+
+    expect(queuePolicyOf(id)).toEqual({
+      Version: '2012-10-17',
+      Statement: [withoutTls('sqs:*', arnOf(id))],
+    });
   });
 
   test('encrypts both queues, and both are standard queues', () => {
@@ -263,16 +337,12 @@ describe.each(stepNames)('%s', (step) => {
     );
   });
 
-  test('takes hints from those named and from the sweep, and refuses everybody else', () => {
+  test('takes hints over TLS from those named and from the sweep, and refuses everybody else', () => {
     const { id } = queueOf(step);
-    const { properties } = only(
-      'AWS::SQS::QueuePolicy',
-      ({ Queues }) => JSON.stringify(Queues) === JSON.stringify([{ Ref: id }]),
-    );
     const sweep = functionOf(sweepName).properties['Role'];
     const named = { 'Fn::Split': [',', { 'Fn::Join': [',', [senders, sweep]] }] };
 
-    expect(properties['PolicyDocument']).toEqual({
+    expect(queuePolicyOf(id)).toEqual({
       Version: '2012-10-17',
       Statement: [
         {
@@ -288,6 +358,7 @@ describe.each(stepNames)('%s', (step) => {
           Resource: arnOf(id),
           Condition: { ArnNotEquals: { 'aws:PrincipalArn': named } },
         },
+        withoutTls('sqs:*', arnOf(id)),
       ],
     });
   });
@@ -300,6 +371,7 @@ describe.each(functionNames)('%s', (name) => {
     const packed = entriesOf(readFileSync(join(folder, 'package', `${name}.zip`)));
 
     expect(properties['Runtime']).toBe('nodejs24.x');
+    expect(properties['Architectures']).toEqual(['arm64']);
     expect(properties['Handler']).toBe(`dist/${name}/index.handler`);
     expect(packed).toEqual([`dist/${name}/index.mjs`]);
   });
@@ -311,6 +383,161 @@ describe.each(functionNames)('%s', (name) => {
     );
 
     expect(properties['RetentionInDays']).toBe(30);
+  });
+
+  test('runs in a network only when it is told subnets and security groups', () => {
+    const split = (parameter: string) => ({ 'Fn::Split': [',', { Ref: parameter }] });
+    const isGiven = (parameter: string) => ({
+      'Fn::Not': [{ 'Fn::Equals': [{ Ref: parameter }, ''] }],
+    });
+
+    expect(functionOf(name).properties['VpcConfig']).toEqual(
+      onlyIf('InVpc', {
+        SubnetIds: split('SubnetIds'),
+        SecurityGroupIds: split('SecurityGroupIds'),
+      }),
+    );
+    expect(template.Conditions['InVpc']).toEqual({
+      'Fn::And': [isGiven('SubnetIds'), isGiven('SecurityGroupIds')],
+    });
+    expect(template.Parameters['SubnetIds']?.Default).toBe('');
+  });
+});
+
+describe('an alarm', () => {
+  const alarms = () =>
+    Object.values(template.Resources)
+      .filter(({ Type }) => Type === 'AWS::CloudWatch::Alarm')
+      .map(({ Properties }) => alarmSchema.parse(Properties));
+  /** The metrics of this queue or function that have one. */
+  const watched = (name: 'QueueName' | 'FunctionName', value: string) =>
+    alarms()
+      .filter(({ Dimensions: [{ Name, Value }] }) => Name === name && Value === value)
+      .map(({ MetricName }) => MetricName)
+      .toSorted();
+
+  test.each(stepNames)('watches the queues and the function of %s', (step) => {
+    expect(watched('QueueName', queueName(stage, step))).toEqual(['ApproximateAgeOfOldestMessage']);
+    expect(watched('QueueName', deadLetterQueueName(stage, step))).toEqual([
+      'ApproximateNumberOfMessagesVisible',
+    ]);
+    expect(watched('FunctionName', functionName(stage, step))).toEqual(['Errors', 'Throttles']);
+  });
+
+  test('watches that the sweep runs, besides', () => {
+    expect(watched('FunctionName', functionName(stage, sweepName))).toEqual([
+      'Errors',
+      'Invocations',
+      'Throttles',
+    ]);
+  });
+
+  test('is about a metric that AWS keeps, of something in the stack', () => {
+    const named = (type: string, property: string) =>
+      Object.values(template.Resources)
+        .filter(({ Type }) => Type === type)
+        .map(({ Properties }) => Properties[property]);
+    const subjects = {
+      QueueName: named('AWS::SQS::Queue', 'QueueName'),
+      FunctionName: named('AWS::Lambda::Function', 'FunctionName'),
+    };
+
+    expect(alarms()).toHaveLength(4 * stepNames.length + 3);
+    for (const { Namespace, MetricName, Dimensions } of alarms()) {
+      const [{ Name, Value }] = Dimensions;
+      expect(kept[Namespace][Name]).toContain(MetricName);
+      expect(subjects[Name]).toContain(Value);
+    }
+  });
+
+  test('has a name of its own and says what to do', () => {
+    const names = alarms().map(({ AlarmName }) => AlarmName);
+
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.filter((name) => !name.startsWith(`millrace-${stage}-`))).toEqual([]);
+    expect(alarms().filter(({ AlarmDescription }) => AlarmDescription.length < 80)).toEqual([]);
+  });
+
+  test('takes silence for trouble only of the sweep, after three ticks', () => {
+    const silent = alarms().filter(({ TreatMissingData }) => TreatMissingData === 'breaching');
+
+    expect(silent).toMatchObject([
+      {
+        MetricName: 'Invocations',
+        Period: 15 * 60,
+        Threshold: 1,
+        ComparisonOperator: 'LessThanThreshold',
+      },
+    ]);
+  });
+
+  test('tells the topic that is given, when it rings and when it ends', () => {
+    const told = onlyIf('HasAlarmTopic', [{ Ref: 'AlarmTopic' }]);
+
+    expect(template.Conditions['HasAlarmTopic']).toEqual({
+      'Fn::Not': [{ 'Fn::Equals': [{ Ref: 'AlarmTopic' }, ''] }],
+    });
+    for (const { AlarmActions, OKActions } of alarms()) {
+      expect([AlarmActions, OKActions]).toEqual([told, told]);
+    }
+  });
+});
+
+describe('the bucket for decisions', () => {
+  const bucket = () => only('AWS::S3::Bucket', ({ LifecycleConfiguration: rules }) => !!rules);
+
+  test('keeps versions, encrypts, and is closed to the public', () => {
+    const { properties } = bucket();
+
+    expect(properties['VersioningConfiguration']).toEqual({ Status: 'Enabled' });
+    expect(JSON.stringify(properties['BucketEncryption'])).toContain('"SSEAlgorithm":"AES256"');
+    expect(properties['PublicAccessBlockConfiguration']).toEqual({
+      BlockPublicAcls: true,
+      BlockPublicPolicy: true,
+      IgnorePublicAcls: true,
+      RestrictPublicBuckets: true,
+    });
+    expect(properties['OwnershipControls']).toEqual({
+      Rules: [{ ObjectOwnership: 'BucketOwnerEnforced' }],
+    });
+  });
+
+  test('forgets, also old versions and what was never finished', () => {
+    expect(bucket().properties['LifecycleConfiguration']).toEqual({
+      Rules: [
+        {
+          Id: 'forget',
+          Status: 'Enabled',
+          ExpirationInDays: 90,
+          NoncurrentVersionExpiration: { NoncurrentDays: 30 },
+          AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 },
+        },
+      ],
+    });
+  });
+
+  test('refuses whoever does not use TLS', () => {
+    const { id } = bucket();
+
+    const { properties } = only(
+      'AWS::S3::BucketPolicy',
+      ({ Bucket }) => JSON.stringify(Bucket) === JSON.stringify({ Ref: id }),
+    );
+
+    expect(properties['PolicyDocument']).toEqual({
+      Version: '2012-10-17',
+      Statement: [withoutTls('s3:*', [arnOf(id), { 'Fn::Sub': `\${${id}.Arn}/*` }])],
+    });
+  });
+
+  test('outlives the stack, and is an output', () => {
+    const { id } = bucket();
+
+    expect(template.Resources[id]).toMatchObject({
+      DeletionPolicy: 'RetainExceptOnCreate',
+      UpdateReplacePolicy: 'Retain',
+    });
+    expect(template.Outputs['ArchiveBucket']?.Value).toEqual({ Ref: id });
   });
 });
 
@@ -332,6 +559,13 @@ describe(sweepName, () => {
       Principal: 'events.amazonaws.com',
       SourceArn: arnOf(id),
     });
+  });
+
+  test('is tried once a tick', () => {
+    const { properties } = only('AWS::Lambda::EventInvokeConfig', () => true);
+
+    expect(properties).toMatchObject({ MaximumRetryAttempts: 0, MaximumEventAgeInSeconds: 300 });
+    expect(JSON.stringify(properties['FunctionName'])).toContain(functionOf(sweepName).id);
   });
 
   test('may send to the queues of the steps, write its own log and read one parameter, and nothing else', () => {
