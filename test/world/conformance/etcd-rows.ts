@@ -84,7 +84,7 @@ function normalise(value: unknown, path: string, base: number, leases: string[])
       told[name] = 'more than nothing';
     } else if (name === 'keys' && path === '/lease/timetolive' && Array.isArray(field)) {
       // A lease keeps its keys in a Go map, whose order is another one each time.
-      told[name] = field.toSorted();
+      told[name] = field.map(String).toSorted((one, other) => (one < other ? -1 : 1));
     } else if (name === 'message' && typeof field === 'string' && !field.startsWith('etcdserver')) {
       told[name] = 'not JSON of this message';
     } else {
