@@ -1,11 +1,13 @@
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
-import { type FunctionName, type StepName, functionName, sweepName } from '#shared/api/steps.ts';
-import { type Template, idPrefix, onlyIf, stage } from './template.ts';
+import { functionMetrics, stepMetrics } from '#shared/api/metrics.ts';
+import { type StepName, functionName, sweepName } from '#shared/api/steps.ts';
+import { cloudWatchNamespace } from '#shared/kernel/embedded-metrics.ts';
+import { type Template, clusterId, daySeconds, idPrefix, onlyIf, stage } from './template.ts';
 
 /** The condition under which somebody is told. Without it alarms change their state and nothing more. */
 const hasTopic = 'HasAlarmTopic';
 
-/** A metric that AWS keeps of something in the stack, and from when on a person should look. */
+/** A metric that AWS keeps of something in the stack, or that a function tells, and from when on a person should look. */
 interface Watch {
   /** Ends the alarm's logical id. */
   readonly id: string;
@@ -13,7 +15,12 @@ interface Watch {
   readonly suffix: string;
   /** What it means, and what to do. */
   readonly description: string;
-  readonly metric: { readonly namespace: 'AWS/SQS' | 'AWS/Lambda'; readonly name: string };
+  readonly metric:
+    | { readonly namespace: 'AWS/SQS' | 'AWS/Lambda'; readonly name: string }
+    | {
+        readonly namespace: typeof cloudWatchNamespace;
+        readonly name: keyof typeof functionMetrics | keyof typeof stepMetrics;
+      };
   readonly statistic: 'Maximum' | 'Sum';
   readonly isTooMuch: 'GreaterThanThreshold' | 'LessThanThreshold';
   readonly threshold: number;
@@ -117,24 +124,108 @@ const sweepMissing: Watch = {
   missing: 'breaching',
 };
 
+/** A blocked target is looked at every minute, so a quarter of an hour of it is no chance. */
+const blocked: Watch = {
+  id: 'BlockedAlarm',
+  suffix: 'blocked',
+  description:
+    'A target has needed a person for 15 minutes. The log lines "decision" with the outcome "blocked" name it, and its condition says what is needed.',
+  metric: { namespace: cloudWatchNamespace, name: 'millrace_target_blocked' },
+  statistic: 'Maximum',
+  isTooMuch: 'GreaterThanThreshold',
+  threshold: 0,
+  periodSeconds: 300,
+  of: 3,
+  beyond: 3,
+  missing: 'notBreaching',
+};
+
+/** What is wrong with the databases themselves, whoever noticed it: each with the values of its metric's dimensions. */
+const outcomes: readonly (readonly [Watch, Readonly<Record<string, string>>])[] = [
+  ...(['failed', 'unknown'] as const).map((result): [Watch, Readonly<Record<string, string>>] => [
+    rare(
+      result === 'failed' ? 'BackupsFailedAlarm' : 'BackupsUnknownAlarm',
+      `backups-${result}`,
+      'backup_runs_total',
+      `A backup ended as "${result}". The condition BackupsOnSchedule of the Shard names the schedule; the next slot tries again by itself.`,
+    ),
+    { result },
+  ]),
+  [
+    {
+      ...rare(
+        'BackupsOldAlarm',
+        'backups-old',
+        'backup_last_success_age_seconds',
+        'A Shard with backups has no good one of the last two days. Its condition BackupsOnSchedule says since when and why.',
+      ),
+      statistic: 'Maximum',
+      // Two days fit a daily schedule; the condition knows each schedule and is exact.
+      threshold: 2 * daySeconds,
+      // Each target is looked at within half an hour.
+      periodSeconds: 3600,
+    },
+    { backup: 'any' },
+  ],
+  [
+    rare(
+      'HandoversTimedOutAlarm',
+      'handovers-timed-out',
+      'goverse_clean_shutdown_timeouts_total',
+      'A node of GoVerse left before all of its shards were claimed by others. The Events of its pod say how many were left.',
+    ),
+    {},
+  ],
+];
+
+/** What should never happen, so that each time is told. */
+function rare(
+  id: string,
+  suffix: string,
+  name: keyof typeof stepMetrics,
+  description: string,
+): Watch {
+  return {
+    id,
+    suffix,
+    description,
+    metric: { namespace: cloudWatchNamespace, name },
+    statistic: 'Sum',
+    isTooMuch: 'GreaterThanThreshold',
+    threshold: 0,
+    periodSeconds: 300,
+    of: 1,
+    beyond: 1,
+    missing: 'notBreaching',
+  };
+}
+
 /** Tells of a step that does not get its work done. */
 export function alarmsOf(step: StepName): Template {
   const name = functionName(stage, step);
+  const ofStep = alarmFor(idPrefix(step), name);
   return {
-    ...alarm(step, deadLetters, { QueueName: deadLetterQueueName(stage, step) }),
-    ...alarm(step, oldestMessage, { QueueName: queueName(stage, step) }),
-    ...alarm(step, errors, { FunctionName: name }),
-    ...alarm(step, throttles, { FunctionName: name }),
+    ...ofStep(deadLetters, { QueueName: deadLetterQueueName(stage, step) }),
+    ...ofStep(oldestMessage, { QueueName: queueName(stage, step) }),
+    ...ofStep(errors, { FunctionName: name }),
+    ...ofStep(throttles, { FunctionName: name }),
+    ...ofStep(blocked, { cluster: clusterId, step }),
   };
 }
 
 /** Tells of a backstop that is none. */
 export function sweepAlarms(): Template {
-  const dimension = { FunctionName: functionName(stage, sweepName) };
-  return Object.assign(
-    {},
-    ...[sweepErrors, throttles, sweepMissing].map((watch) => alarm(sweepName, watch, dimension)),
-  );
+  const name = functionName(stage, sweepName);
+  const ofSweep = alarmFor(idPrefix(sweepName), name);
+  const all = [sweepErrors, throttles, sweepMissing];
+  return Object.assign({}, ...all.map((watch) => ofSweep(watch, { FunctionName: name })));
+}
+
+/** Tells of the databases, whichever step noticed it. */
+export function outcomeAlarms(): Template {
+  const ofStage = alarmFor('', `millrace-${stage}`);
+  const all = outcomes.map(([watch, values]) => ofStage(watch, { cluster: clusterId, ...values }));
+  return Object.assign({}, ...all);
 }
 
 /** Whom alarms tell, if anybody. */
@@ -150,21 +241,17 @@ export const alarmConditions: Template = {
   [hasTopic]: { 'Fn::Not': [{ 'Fn::Equals': [{ Ref: 'AlarmTopic' }, ''] }] },
 };
 
-function alarm(
-  of: FunctionName,
-  watch: Watch,
-  dimension: Readonly<Record<string, string>>,
-): Template {
+function alarmFor(prefix: string, name: string) {
   const told = onlyIf(hasTopic, [{ Ref: 'AlarmTopic' }]);
-  return {
-    [`${idPrefix(of)}${watch.id}`]: {
+  return (watch: Watch, dimensions: Readonly<Record<string, string>>): Template => ({
+    [`${prefix}${watch.id}`]: {
       Type: 'AWS::CloudWatch::Alarm',
       Properties: {
-        AlarmName: `${functionName(stage, of)}-${watch.suffix}`,
+        AlarmName: `${name}-${watch.suffix}`,
         AlarmDescription: watch.description,
         Namespace: watch.metric.namespace,
         MetricName: watch.metric.name,
-        Dimensions: Object.entries(dimension).map(([Name, Value]) => ({ Name, Value })),
+        Dimensions: Object.entries(dimensions).map(([Name, Value]) => ({ Name, Value })),
         Statistic: watch.statistic,
         ComparisonOperator: watch.isTooMuch,
         Threshold: watch.threshold,
@@ -176,5 +263,5 @@ function alarm(
         OKActions: told,
       },
     },
-  };
+  });
 }

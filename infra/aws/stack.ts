@@ -1,5 +1,6 @@
 import { stringify } from 'yaml';
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
+import { cloudWatchDashboard } from '#infra/observability/dashboards.ts';
 import {
   type FunctionName,
   type StepName,
@@ -7,7 +8,13 @@ import {
   stepNames,
   sweepName,
 } from '#shared/api/steps.ts';
-import { alarmConditions, alarmParameters, alarmsOf, sweepAlarms } from './alarms.ts';
+import {
+  alarmConditions,
+  alarmParameters,
+  alarmsOf,
+  outcomeAlarms,
+  sweepAlarms,
+} from './alarms.ts';
 import { archive, archiveOutputs } from './archive.ts';
 import { joinNetwork, networkConditions, networkParameters, networkStatements } from './network.ts';
 import {
@@ -126,6 +133,8 @@ function resources(): Template {
     Resources: {
       ...Object.assign({}, ...stepNames.map(resourcesOf)),
       ...sweepAlarms(),
+      ...outcomeAlarms(),
+      ...dashboard(),
       ...archive(),
       [roleId(sweepName)]: role(sweepName, {
         Effect: 'Allow',
@@ -141,6 +150,17 @@ function resources(): Template {
       ...archiveOutputs,
     },
     extensions: Object.assign({}, ...functionNames.map(joinNetwork)),
+  };
+}
+
+/** Everything that functions tell, on one page. */
+function dashboard(): Template {
+  const body = JSON.stringify(cloudWatchDashboard());
+  return {
+    Dashboard: {
+      Type: 'AWS::CloudWatch::Dashboard',
+      Properties: { DashboardName: `millrace-${stage}`, DashboardBody: { 'Fn::Sub': body } },
+    },
   };
 }
 

@@ -5,6 +5,7 @@ export type Template = { readonly [key: string]: unknown };
 
 /** What Serverless puts in when it packages. */
 export const stage = '${sls:stage}';
+export const clusterId = '${param:cluster-id}';
 
 export const daySeconds = 24 * 60 * 60;
 

@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
 import { formatted } from '#infra/kubernetes/reference.ts';
 import { alertGroups } from './alerts.ts';
-import { cloudWatchDashboard, operationsDashboard, targetsDashboard } from './dashboards.ts';
+import { operationsDashboard, targetsDashboard } from './dashboards.ts';
 import { alertsPage, logPage, metricsPage } from './pages.ts';
 
 const folder = 'infra/observability';
@@ -18,7 +18,6 @@ export function generateObservability(): readonly {
     ['alerts.yml', rules()],
     ['grafana-operations.json', json(operationsDashboard())],
     ['grafana-targets.json', json(targetsDashboard())],
-    ['cloudwatch-dashboard.json', json(cloudWatchDashboard())],
   ];
   return files.map(([name, content]) => {
     const path = `${folder}/${name}`;

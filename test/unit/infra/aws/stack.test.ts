@@ -8,6 +8,8 @@ import * as z from 'zod';
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
 import { sweepConfigSchema } from '#functions/sweep/config.ts';
 import { generateStack } from '#infra/aws/stack.ts';
+import { cloudWatchDashboard } from '#infra/observability/dashboards.ts';
+import { toldMetrics } from '#shared/api/metrics.ts';
 import {
   type FunctionName,
   type StepName,
@@ -50,11 +52,9 @@ type Properties = Readonly<Record<string, unknown>>;
 const alarmSchema = z.object({
   AlarmName: z.string(),
   AlarmDescription: z.string(),
-  Namespace: z.enum(['AWS/SQS', 'AWS/Lambda']),
+  Namespace: z.enum(['AWS/SQS', 'AWS/Lambda', 'Millrace']),
   MetricName: z.string(),
-  Dimensions: z.tuple([
-    z.object({ Name: z.enum(['QueueName', 'FunctionName']), Value: z.string() }),
-  ]),
+  Dimensions: z.array(z.object({ Name: z.string(), Value: z.string() })),
   ComparisonOperator: z.string(),
   Threshold: z.number(),
   Period: z.number(),
@@ -62,6 +62,10 @@ const alarmSchema = z.object({
   AlarmActions: z.unknown(),
   OKActions: z.unknown(),
 });
+
+const awsDimensions = z.tuple([
+  z.object({ Name: z.enum(['QueueName', 'FunctionName']), Value: z.string() }),
+]);
 
 /**
  * Metrics by the dimension they are kept for (SQS Developer Guide, "Available CloudWatch metrics for Amazon SQS"; AWS Lambda
@@ -409,10 +413,12 @@ describe('an alarm', () => {
     Object.values(template.Resources)
       .filter(({ Type }) => Type === 'AWS::CloudWatch::Alarm')
       .map(({ Properties }) => alarmSchema.parse(Properties));
-  /** The metrics of this queue or function that have one. */
-  const watched = (name: 'QueueName' | 'FunctionName', value: string) =>
+  /** The metrics of this queue, function or step that have one. */
+  const watched = (name: 'QueueName' | 'FunctionName' | 'step', value: string) =>
     alarms()
-      .filter(({ Dimensions: [{ Name, Value }] }) => Name === name && Value === value)
+      .filter(({ Dimensions }) =>
+        Dimensions.some(({ Name, Value }) => Name === name && Value === value),
+      )
       .map(({ MetricName }) => MetricName)
       .toSorted();
 
@@ -422,6 +428,7 @@ describe('an alarm', () => {
       'ApproximateNumberOfMessagesVisible',
     ]);
     expect(watched('FunctionName', functionName(stage, step))).toEqual(['Errors', 'Throttles']);
+    expect(watched('step', step)).toEqual(['millrace_target_blocked']);
   });
 
   test('watches that the sweep runs, besides', () => {
@@ -442,12 +449,40 @@ describe('an alarm', () => {
       FunctionName: named('AWS::Lambda::Function', 'FunctionName'),
     };
 
-    expect(alarms()).toHaveLength(4 * stepNames.length + 3);
-    for (const { Namespace, MetricName, Dimensions } of alarms()) {
-      const [{ Name, Value }] = Dimensions;
-      expect(kept[Namespace][Name]).toContain(MetricName);
+    const ofAws = alarms().flatMap(({ Namespace, ...alarm }) =>
+      Namespace === 'Millrace' ? [] : [{ ...alarm, keptOf: kept[Namespace] }],
+    );
+
+    expect(ofAws).toHaveLength(4 * stepNames.length + 3);
+    for (const { keptOf, MetricName, Dimensions } of ofAws) {
+      const [{ Name, Value }] = awsDimensions.parse(Dimensions);
+      expect(keptOf[Name]).toContain(MetricName);
       expect(subjects[Name]).toContain(Value);
     }
+  });
+
+  test('is about a metric that functions tell, by the very dimensions that it is told with', () => {
+    const ofFunctions = alarms().filter(({ Namespace }) => Namespace === 'Millrace');
+
+    expect(ofFunctions).toHaveLength(stepNames.length + 4);
+    for (const { MetricName, Dimensions } of ofFunctions) {
+      const { labels, dimensions } = toldMetrics[MetricName] ?? { labels: ['?'] };
+      const values = Object.fromEntries(Dimensions.map(({ Name, Value }) => [Name, Value]));
+      expect(Object.keys(values)).toEqual(['cluster', ...(dimensions ?? labels)]);
+      expect(values).toMatchObject({ cluster: requiredParameters['cluster-id'] });
+    }
+  });
+
+  test('has a dashboard beside it, whose region is the stack’s', () => {
+    const dashboard = only('AWS::CloudWatch::Dashboard', () => true);
+
+    const body = z.object({ 'Fn::Sub': z.string() }).parse(dashboard.properties['DashboardBody']);
+
+    expect(dashboard.properties['DashboardName']).toBe(`millrace-${stage}`);
+    expect(JSON.parse(body['Fn::Sub'])).toEqual(cloudWatchDashboard());
+    expect(body['Fn::Sub'].match(/\$\{[^}]*\}/g)?.every((put) => put === '${AWS::Region}')).toBe(
+      true,
+    );
   });
 
   test('has a name of its own and says what to do', () => {
