@@ -7,6 +7,12 @@ const port = 8080;
 /** `http://millrace-relay.millrace:8080/v1/pods/…` is what a pod's preStop hook asks. */
 export const relayName = 'millrace-relay';
 
+/**
+ * What an overlay generates for the base. No other object is called so: kustomize puts the generated name, with its hash,
+ * wherever a role names an object by the old one.
+ */
+export const relaySettingsName = 'millrace-relay-settings';
+
 const labels = { ...partOf, 'app.kubernetes.io/name': relayName };
 const selector = { 'app.kubernetes.io/name': relayName };
 
@@ -30,7 +36,7 @@ export interface RelaySettings {
  * The relay: two of them, of which one sends and the other stands by, warm; the way to it for pods that leave; what may
  * talk to it and to whom it may talk.
  *
- * @param settings without them the variables come from a ConfigMap `millrace-relay`, and the image is to be replaced
+ * @param settings without them the variables come from a ConfigMap {@link relaySettingsName}, and the image is to be replaced
  */
 export function relayManifests(namespace: string, settings?: RelaySettings): readonly Manifest[] {
   return [
@@ -98,7 +104,7 @@ function container(namespace: string, settings: RelaySettings | undefined) {
   return {
     name: 'relay',
     image: settings?.image ?? relayName,
-    ...(settings === undefined ? { envFrom: [{ configMapRef: { name: relayName } }] } : {}),
+    ...(settings === undefined ? { envFrom: [{ configMapRef: { name: relaySettingsName } }] } : {}),
     env: Object.entries({ ...own, ...variablesOf(settings) }).map(([name, value]) => ({
       name,
       value,

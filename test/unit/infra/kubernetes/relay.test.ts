@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { relayConfigSchema } from '#events/relay/config.ts';
-import { type RelaySettings, relayManifests } from '#infra/kubernetes/relay.ts';
+import { roles } from '#infra/kubernetes/rbac.ts';
+import { type RelaySettings, relayManifests, relaySettingsName } from '#infra/kubernetes/relay.ts';
 
 const settings: RelaySettings = {
   clusterId: 'prod-eu',
@@ -11,6 +12,8 @@ const settings: RelaySettings = {
   image: 'relay@sha256:0',
   workNamespaces: ['db', 'more'],
 };
+
+const rulesSchema = z.array(z.looseObject({ resourceNames: z.array(z.string()).optional() }));
 
 const deploymentSchema = z.looseObject({
   spec: z.looseObject({
@@ -54,6 +57,15 @@ describe('the relay’s Deployment', () => {
     const { env, envFrom } = containerOf();
 
     expect(env.map(({ name }) => name)).toEqual(['MILLRACE_LEASE', 'MILLRACE_RELAY_PORT']);
-    expect(envFrom).toEqual([{ configMapRef: { name: 'millrace-relay' } }]);
+    expect(envFrom).toEqual([{ configMapRef: { name: relaySettingsName } }]);
+  });
+
+  test('is called as nothing that a role names, which kustomize would rename along', () => {
+    const named = roles({ namespace: 'millrace', workNamespaces: [], secrets: [], services: [] })
+      .flatMap((role) => z.looseObject({ rules: rulesSchema.default([]) }).parse(role).rules)
+      .flatMap(({ resourceNames = [] }) => resourceNames);
+
+    expect(named).toContain('millrace-relay');
+    expect(named).not.toContain(relaySettingsName);
   });
 });
