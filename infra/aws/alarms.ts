@@ -2,7 +2,15 @@ import { deadLetterQueueName, queueName } from '#events/hint.ts';
 import { functionMetrics, stepMetrics } from '#shared/api/metrics.ts';
 import { type StepName, functionName, sweepName } from '#shared/api/steps.ts';
 import { cloudWatchNamespace } from '#shared/kernel/embedded-metrics.ts';
-import { type Template, clusterId, daySeconds, idPrefix, onlyIf, stage } from './template.ts';
+import {
+  type Template,
+  clusterId,
+  daySeconds,
+  idPrefix,
+  isGiven,
+  onlyIf,
+  stage,
+} from './template.ts';
 
 /** The condition under which somebody is told. Without it alarms change their state and nothing more. */
 const hasTopic = 'HasAlarmTopic';
@@ -238,7 +246,7 @@ export const alarmParameters: Template = {
 };
 
 export const alarmConditions: Template = {
-  [hasTopic]: { 'Fn::Not': [{ 'Fn::Equals': [{ Ref: 'AlarmTopic' }, ''] }] },
+  [hasTopic]: isGiven('AlarmTopic'),
 };
 
 function alarmFor(prefix: string, name: string) {
