@@ -5,6 +5,7 @@ import { generateDefinitions } from '#infra/kubernetes/crd.ts';
 import { generateReference } from '#infra/kubernetes/reference.ts';
 import { generateObservability } from '#infra/observability/generate.ts';
 import { generateProto } from '#shared/topology/proto/generate.ts';
+import { generateVersion } from './version-file.ts';
 
 /**
  * Writes every file that has its source elsewhere in the project. With `--check` it writes none, names each that is not
@@ -19,6 +20,7 @@ interface GeneratedFile {
 
 const generators: readonly (() => readonly GeneratedFile[] | Promise<readonly GeneratedFile[]>)[] =
   [
+    generateVersion,
     generateDefinitions,
     generateReference,
     generateBase,

@@ -2,12 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { openQueues } from '#events/sending.ts';
+import { version } from '#shared/api/version.ts';
 import { ConfigurationError, readConfig } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { accessFromKubeconfig, accessInCluster } from '#shared/kube/kubeconfig.ts';
 import { type RelayConfig, relayConfigSchema } from './config.ts';
+import { identityOf } from './identity.ts';
 import { type RelayOptions, startRelay } from './start.ts';
 
 // What the relay reads is garbage a moment later. Left alone V8 gives it more memory than it has use for: 140 MB instead
@@ -40,7 +42,7 @@ async function main(): Promise<void> {
     clusterId: config.MILLRACE_CLUSTER_ID,
     stage: config.MILLRACE_STAGE,
     namespaces: config.MILLRACE_NAMESPACES,
-    connect: () => connectKube(access),
+    connect: () => connectKube({ ...access, userAgent: 'millrace/relay' }),
     queues,
     // In a pod the kubelet and the pods that leave ask; on a workstation nobody from outside should.
     host: config.MILLRACE_RELAY_HOST ?? (config.KUBECONFIG === undefined ? '0.0.0.0' : '127.0.0.1'),
@@ -78,8 +80,7 @@ async function main(): Promise<void> {
 
 function leaseOf(config: RelayConfig): Pick<RelayOptions, 'lease'> {
   const { MILLRACE_LEASE, MILLRACE_LEASE_SECONDS: durationSeconds } = config;
-  // The host's name is for people. A process that comes after this one on the same host must not pass for it.
-  const identity = `${hostname()}_${randomUUID()}`;
+  const identity = identityOf(hostname(), version, randomUUID());
   return MILLRACE_LEASE === undefined
     ? {}
     : { lease: { ...MILLRACE_LEASE, durationSeconds, identity } };

@@ -1,5 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 import { processMetrics } from '#shared/api/metrics.ts';
+import { version } from '#shared/api/version.ts';
 
 /**
  * What everybody looks at first, under the names that Prometheus' client libraries share. Not their whole default set: its
@@ -8,6 +9,15 @@ import { processMetrics } from '#shared/api/metrics.ts';
 export function processGauges(registry: Registry): readonly Gauge[] {
   const registers = [registry];
   return [
+    new Gauge({
+      name: 'millrace_build_info',
+      help: processMetrics.millrace_build_info.help,
+      labelNames: processMetrics.millrace_build_info.labels,
+      registers,
+      collect() {
+        this.set({ version }, 1);
+      },
+    }),
     new Gauge({
       name: 'process_resident_memory_bytes',
       help: processMetrics.process_resident_memory_bytes.help,

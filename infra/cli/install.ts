@@ -1,6 +1,9 @@
 import * as z from 'zod';
+import { versionLabel } from '#infra/kubernetes/manifest.ts';
+import { version } from '#shared/api/version.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { type Definition, readDefinitions } from './definitions.ts';
+import { compareVersions } from './version-order.ts';
 import { remark, withProgress } from './terminal.ts';
 
 const collection = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
@@ -17,6 +20,7 @@ export async function installDefinitions(connection: KubeConnection): Promise<vo
 }
 
 async function install(connection: KubeConnection, definition: Definition): Promise<void> {
+  await refuseOlder(connection, definition);
   const answer = await connection.request({
     method: 'PATCH',
     path: `${collection}/${definition.name}`,
@@ -29,6 +33,25 @@ async function install(connection: KubeConnection, definition: Definition): Prom
     throw new Error(`installing ${definition.name}: ${refusal(answer.status, answer.body)}`);
   }
   await established(connection, definition.name);
+}
+
+const servedSchema = z.looseObject({
+  metadata: z.looseObject({ labels: z.record(z.string(), z.string()).default({}) }),
+});
+
+/** Fields that only a newer definition has would be lost at the next write of each object that has them. */
+async function refuseOlder(connection: KubeConnection, { name }: Definition): Promise<void> {
+  const answer = await connection.request({ method: 'GET', path: `${collection}/${name}` });
+  const served = servedSchema.safeParse(answer.body).data?.metadata.labels[versionLabel];
+  if (
+    answer.status === 200 &&
+    served !== undefined &&
+    (compareVersions(served, version) ?? 0) > 0
+  ) {
+    throw new Error(
+      `${name} is of ${served}, and this is ${version}: use millrace ${served}, or, to go back for good, apply the output of \`millrace manifests\` yourself`,
+    );
+  }
 }
 
 const watchEvent = z.looseObject({

@@ -8,6 +8,7 @@ import {
 } from '#shared/api/goverse-cluster.ts';
 import { shardRules, shardSpecSchema, shardStatusSchema } from '#shared/api/shard.ts';
 import { type TargetKind, resourceTypes, shortNames } from '#shared/kube/resources.ts';
+import { partOf } from './manifest.ts';
 import { type Schema, structuralSchema } from './structural-schema.ts';
 
 /** A column of `kubectl get`; one with `priority` shows only with `-o wide`. */
@@ -217,7 +218,7 @@ function definitionOf({ kind, schema, columns }: ServedKind): object {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${plural}.${group}` },
+    metadata: { name: `${plural}.${group}`, labels: partOf },
     spec: {
       group,
       scope: 'Namespaced',

@@ -1,5 +1,9 @@
 import { stringify } from 'yaml';
+import { version } from '#shared/api/version.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
+
+/** Of which release an object is; Kubernetes' own recommended label. */
+export const versionLabel = 'app.kubernetes.io/version';
 
 /** An object as it is applied. */
 export interface Manifest {
@@ -21,7 +25,8 @@ export function documents(manifests: readonly (Manifest | JsonObject)[]): string
     .join('---\n');
 }
 
-/** On everything of an installation, so that it is found, and removed, as one. */
+/** On everything of an installation, so that it is found, and removed, as one, and says of which release it is. */
 export const partOf: { readonly [key: string]: string } = {
   'app.kubernetes.io/part-of': 'millrace',
+  [versionLabel]: version,
 };

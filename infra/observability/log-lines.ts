@@ -29,9 +29,13 @@ const step = z.enum(stepNames);
 const functionName = z.enum([...stepNames, sweepName]);
 const labelFields = z.record(z.string(), z.string());
 
+/** Which release wrote the line. */
+const version = text.describe('the release');
+
 /** What every function says in every line. */
 const invocation = {
   cluster: text.describe('the cluster id'),
+  version,
   requestId: text.describe('of the invocation'),
   coldStart: z.literal(true).optional().describe('its first invocation'),
 };
@@ -46,9 +50,10 @@ export const writers: { readonly [Writer in LineWriter]: z.ZodRawShape } = {
     hint: z.string().describe('its id: `<uid>/<version or tick>/<step>`'),
   },
   sweep: { function: z.literal(sweepName), ...invocation },
-  relay: { process: z.literal('relay'), cluster: text },
+  relay: { process: z.literal('relay'), cluster: text, version },
   worker: {
     component: z.literal('worker'),
+    version,
     step: step.optional(),
     function: functionName.optional(),
   },

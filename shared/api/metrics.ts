@@ -306,6 +306,12 @@ export const workerMetrics = {
 
 /** What relay and worker serve of themselves, under the names that Prometheus' client libraries share. */
 export const processMetrics = {
+  millrace_build_info: {
+    kind: 'gauge',
+    unit: 'count',
+    labels: ['version'],
+    help: 'Releases that run, always 1',
+  },
   process_resident_memory_bytes: {
     kind: 'gauge',
     unit: 'bytes',

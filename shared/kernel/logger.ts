@@ -1,9 +1,11 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
+import { version } from '#shared/api/version.ts';
 
 export type { Logger };
 
 /**
- * JSON lines on stdout, no worker threads. Messages are constants; what varies is in fields.
+ * JSON lines on stdout, no worker threads. Messages are constants; what varies is in fields. Each line says which release
+ * wrote it: during an upgrade two of them work side by side.
  * Secrets never reach a field: the redaction is the second line of defence, not the first.
  */
 export function createLogger(
@@ -13,7 +15,7 @@ export function createLogger(
 ): Logger {
   const options = {
     level,
-    base: bindings,
+    base: { ...bindings, version },
     timestamp: () => `,"at":"${new Date().toISOString()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
     redact: {

@@ -6,7 +6,7 @@ export interface KubeAccess {
   readonly server: string;
   /** PEM of the certificate authority the server is checked against; the system's own when absent. */
   readonly ca?: string;
-  /** Who asks, for the API server's audit log: `millrace/drain-step`. `millrace` when absent. */
+  /** Who asks, for the API server's audit log: `millrace/drain-step`, behind which the version is put. */
   readonly userAgent?: string;
   /** Asked before each connection or request, so that short-lived tokens stay fresh. */
   credentials(): Promise<KubeCredentials>;

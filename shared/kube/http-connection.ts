@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { connectHttp, readText } from '#shared/http/connection.ts';
+import { version } from '#shared/api/version.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import type { KubeAccess, KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
 
@@ -70,6 +71,8 @@ function opener(access: KubeAccess) {
     );
   }
   const connection = connectHttp(server, maxSockets);
+  const userAgent =
+    access.userAgent === undefined ? `millrace/${version}` : `${access.userAgent} (${version})`;
 
   async function send(
     request: KubeRequest,
@@ -83,7 +86,7 @@ function opener(access: KubeAccess) {
       headers: {
         ...request.headers,
         accept: request.accept ?? 'application/json',
-        'user-agent': access.userAgent ?? 'millrace',
+        'user-agent': userAgent,
         ...(credentials.token === undefined
           ? {}
           : { authorization: `Bearer ${credentials.token}` }),

@@ -16,6 +16,7 @@ import { startEtcd } from '#infra/local/control-plane/etcd.ts';
 import { isFree } from '#infra/local/control-plane/port.ts';
 import type { KubeResponse } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
+import { version } from '#shared/api/version.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 
 const run = promisify(execFile);
@@ -198,12 +199,13 @@ describe.skipIf(missingControlPlane !== undefined)('the local control plane', ()
     await ask(controlPlane(), '/api/v1/namespaces/default/configmaps', { user: relay });
     await ask(controlPlane(), '/api/v1/namespaces/default/configmaps/x', { user: relay });
 
+    const userAgent = `millrace/${version}`;
     const mine = async () => (await readAuditLog(controlPlane().auditLogPath)).filter(isMine);
     await expect
       .poll(mine, patience)
       .toEqual([
         expect.objectContaining({ verb: 'list', namespace: 'default', status: 403 }),
-        expect.objectContaining({ verb: 'get', name: 'x', status: 403, userAgent: 'millrace' }),
+        expect.objectContaining({ verb: 'get', name: 'x', status: 403, userAgent }),
       ]);
   });
 

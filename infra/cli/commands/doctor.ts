@@ -9,6 +9,7 @@ import { checkDatabases } from '../doctor/databases.ts';
 import { checkDefinitions } from '../doctor/definitions.ts';
 import { checkGoverseClusters } from '../doctor/goverse.ts';
 import { checkPermissions } from '../doctor/permissions.ts';
+import { checkRelayVersions } from '../doctor/versions.ts';
 import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
 import { paint, print, printJson, table, withProgress } from '../terminal.ts';
 
@@ -34,13 +35,14 @@ async function examine(cluster: Cluster, namespaces: readonly string[]): Promise
     // Everything else would fail for the same reason.
     return apiServer;
   }
-  const [definitions, permissions, databases, goverse] = await Promise.all([
+  const [definitions, relay, permissions, databases, goverse] = await Promise.all([
     checkDefinitions(cluster.kube),
+    checkRelayVersions(cluster.kube),
     checkEveryPermission(cluster, namespaces),
     checkDatabases(cluster, namespaces),
     checkGoverseClusters(cluster, namespaces),
   ]);
-  return [...apiServer, ...definitions, ...permissions, ...databases, ...goverse];
+  return [...apiServer, ...definitions, relay, ...permissions, ...databases, ...goverse];
 }
 
 function checkEveryPermission(

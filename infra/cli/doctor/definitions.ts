@@ -1,9 +1,12 @@
+import { versionLabel } from '#infra/kubernetes/manifest.ts';
+import { version } from '#shared/api/version.ts';
 import type { JsonValue } from '#shared/kube/json.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
+import { compareVersions } from '../version-order.ts';
 import { type Definition, readDefinitions } from '../definitions.ts';
 import { type Check, failed, ok, skipped } from './check.ts';
 
-const install = 'run `millrace dev --install`, or apply the output of `millrace manifests`';
+const install = `apply the output of \`millrace manifests\` of ${version}, or run \`millrace dev --install\``;
 
 /** Are the custom resource definitions there, served, and those of this version? */
 export function checkDefinitions(kube: KubeReader): Promise<readonly Check[]> {
@@ -25,7 +28,7 @@ async function checkDefinition(definition: Definition, kube: KubeReader): Promis
     'spec',
   );
   if (difference !== undefined) {
-    return failed(name, `it is of another version (${difference} differs)`, install);
+    return judgeDifference(name, read.value.metadata.labels?.[versionLabel], difference, version);
   }
   const isEstablished = read.value.status?.conditions?.some(
     ({ type, status }) => type === 'Established' && status === 'True',
@@ -33,6 +36,33 @@ async function checkDefinition(definition: Definition, kube: KubeReader): Promis
   return isEstablished === true
     ? ok(name, 'it is installed, in this version')
     : failed(name, 'the API server does not serve it', 'look at its status conditions');
+}
+
+/**
+ * Newer definitions serve older functions; functions that are newer than the definitions write fields which the API server
+ * does not know, and it refuses them.
+ *
+ * @param served what the definition says of its release; those from before there was a label say nothing
+ * @param own the release that asks
+ */
+export function judgeDifference(
+  name: string,
+  served: string | undefined,
+  difference: string,
+  own: string,
+): Check {
+  const found =
+    served === undefined
+      ? `it is of another version (${difference} differs)`
+      : `it is of ${served}, and this is ${own} (${difference} differs)`;
+  const isNewer = served !== undefined && (compareVersions(served, own) ?? 0) > 0;
+  return failed(
+    name,
+    found,
+    isNewer
+      ? `go on to functions and relay of ${served}, and ask its \`millrace doctor\`: definitions go first`
+      : install,
+  );
 }
 
 /**

@@ -4,7 +4,10 @@ import * as z from 'zod';
 /** One request the API server saw, without its body. */
 export interface AuditedRequest {
   readonly user: string;
+  /** Without what stands in brackets behind it: `millrace/drain-step`. */
   readonly userAgent: string;
+  /** What stands there: the version. Empty where there is none. */
+  readonly agentVersion: string;
   /** `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; HTTP's verb for a plain path. */
   readonly verb: string;
   readonly path: string;
@@ -48,6 +51,8 @@ const auditEvent = z.object({
   requestReceivedTimestamp: z.string(),
 });
 
+const agentPattern = /^(.*?)(?: \(([^()]*)\))?$/;
+
 /**
  * Every request the API server has logged so far, in the order they were first written, each once.
  *
@@ -67,9 +72,11 @@ export async function readAuditLog(path: string): Promise<readonly AuditedReques
 function requestOf(event: z.infer<typeof auditEvent>): AuditedRequest {
   const { resource, subresource, namespace, name } = event.objectRef;
   const { code } = event.responseStatus;
+  const [, userAgent = '', agentVersion = ''] = agentPattern.exec(event.userAgent) ?? [];
   return {
     user: event.user.username,
-    userAgent: event.userAgent,
+    userAgent,
+    agentVersion,
     verb: event.verb,
     path: event.requestURI,
     ...(resource === undefined

@@ -40,6 +40,10 @@ export function makeWave(step: StepName, target: WaveTarget, now: Instant): Wave
     // The subject is for people: what is looked at is what the data names.
     { ...hint, subject: `shards/${target.namespace}/somebody-else` },
     { ...hint, data: { ...data, name: 'nobody' } },
+    // Of a version to come, as far as anybody can tell: such fields mean nothing.
+    { ...hint, also: { kind: 'Pod' } },
+    // Whoever prints this field's name as it is lets a stranger clear their screen.
+    { ...hint, '\u001B[2J\u001B[1;1H': true },
   ].flatMap((each) => Array.from({ length: forgedEach }, () => each));
   const hints = [
     ...Array.from({ length: duplicates }, () => hint),
@@ -98,9 +102,6 @@ function garbageLike(hint: Hint): readonly string[] {
     { ...hint, type: 'dev.millrace.hint.delete-everything' },
     { ...hint, specversion: 1 },
     { ...hint, data: null },
-    { ...hint, also: { kind: 'Pod' } },
-    // Whoever prints this field's name as it is lets a stranger clear their screen.
-    { ...hint, '\u001B[2J\u001B[1;1H': true },
     { ...hint, ['x'.repeat(1_000)]: true },
     named(['orders']),
     named({ $ne: null }),

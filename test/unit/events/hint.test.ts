@@ -51,6 +51,27 @@ describe('a hint', () => {
     expect(hintSchema.parse(hint).data.traceparent).toBe(traceparent);
   });
 
+  test('of a newer version is read, without what is new in it', () => {
+    const hint = makeHint(facts);
+    const newer = {
+      ...hint,
+      type: 'dev.millrace.hint.drift',
+      priority: 'high',
+      data: { ...hint.data, shardCount: 3 },
+    };
+
+    expect(hintSchema.parse(newer)).toEqual({ ...hint, type: 'dev.millrace.hint.drift' });
+  });
+
+  test.each([
+    ['another type of message', { type: 'com.example.order.created' }],
+    ['a type that says more than a cause', { type: 'dev.millrace.hint.delete-everything' }],
+    ['another version of CloudEvents', { specversion: '2.0' }],
+    ['no target', { data: null }],
+  ])('is none with %s', (_, part) => {
+    expect(hintSchema.safeParse({ ...makeHint(facts), ...part }).success).toBe(false);
+  });
+
   test('L6: is valid and fits its limit for every name the API server admits in a label', () => {
     const label = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/);
     const anyFacts = fc.record({

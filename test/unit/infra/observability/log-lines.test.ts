@@ -77,6 +77,7 @@ describe('a line is refused', () => {
     step: 'drain-step',
     cluster: 'prod',
     requestId: 'r',
+    version: '0.1.0',
     target: 'shd/db/orders',
     hint: 'uid/7/drain-step',
     outcome: 'settled',

@@ -24,7 +24,7 @@ function aLine(id: string, more: object = {}): string {
     requestURI: '/api/v1/namespaces/db/pods/a',
     verb: 'get',
     user: { username: 'relay', groups: ['system:authenticated'] },
-    userAgent: 'millrace',
+    userAgent: 'millrace/relay (0.1.0)',
     objectRef: { resource: 'pods', namespace: 'db', name: 'a', apiVersion: 'v1' },
     responseStatus: { metadata: {}, code: 200 },
     requestReceivedTimestamp: '2026-01-01T00:00:00.000000Z',
@@ -41,7 +41,8 @@ describe('the audit log', () => {
     expect(requests).toEqual([
       {
         user: 'relay',
-        userAgent: 'millrace',
+        userAgent: 'millrace/relay',
+        agentVersion: '0.1.0',
         verb: 'get',
         path: '/api/v1/namespaces/db/pods/a',
         resource: 'pods',

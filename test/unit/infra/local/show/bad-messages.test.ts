@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { hintSchema } from '#events/hint.ts';
+import { hintSchema, maxHintBytes } from '#events/hint.ts';
 import { makeWave, mixed } from '#infra/local/show/bad-messages.ts';
 import { parseInstant } from '#shared/kernel/instant.ts';
 
@@ -56,6 +56,7 @@ describe('a wave of bad messages', () => {
       const { success, data } = hintSchema.safeParse(parse(body));
       return (
         success &&
+        Buffer.byteLength(body) <= maxHintBytes &&
         data.source === target.clusterId &&
         data.data.namespace === target.namespace &&
         data.data.kind === 'Shard'
