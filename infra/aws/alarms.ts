@@ -1,6 +1,6 @@
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
 import { type FunctionName, type StepName, functionName, sweepName } from '#shared/api/steps.ts';
-import { type Template, idPrefix, onlyIf, stage } from './template.ts';
+import { type Template, idPrefix, isGiven, onlyIf, stage } from './template.ts';
 
 /** The condition under which somebody is told. Without it alarms change their state and nothing more. */
 const hasTopic = 'HasAlarmTopic';
@@ -147,7 +147,7 @@ export const alarmParameters: Template = {
 };
 
 export const alarmConditions: Template = {
-  [hasTopic]: { 'Fn::Not': [{ 'Fn::Equals': [{ Ref: 'AlarmTopic' }, ''] }] },
+  [hasTopic]: isGiven('AlarmTopic'),
 };
 
 function alarm(

@@ -1,5 +1,5 @@
 import { type FunctionName, functionName } from '#shared/api/steps.ts';
-import { type Template, functionId, onlyIf, ownArn, stage } from './template.ts';
+import { type Template, functionId, isGiven, onlyIf, ownArn, stage } from './template.ts';
 
 /** The condition under which functions run in a network of the user's. */
 const inVpc = 'InVpc';
@@ -29,9 +29,7 @@ export const networkParameters: Template = {
 
 export const networkConditions: Template = {
   [inVpc]: {
-    'Fn::And': ['SubnetIds', 'SecurityGroupIds'].map((parameter) => ({
-      'Fn::Not': [{ 'Fn::Equals': [{ Ref: parameter }, ''] }],
-    })),
+    'Fn::And': ['SubnetIds', 'SecurityGroupIds'].map(isGiven),
   },
 };
 

@@ -49,11 +49,12 @@ const parametersSchema = z
       'must be names of namespaces, with commas between them; leave it out for all',
     ),
     'kube-token-parameter': z
-      .string('is missing: the name of the SecureString that holds the token')
+      .string()
       .regex(
         /^\/[\w.-]+(\/[\w.-]+)*$/,
-        'must be the full name of a parameter of Parameter Store, such as /millrace/prod/kube-token',
-      ),
+        'must be the full name of a parameter of Parameter Store, such as /millrace/prod/kube-token; leave it out and each function reads one of its own',
+      )
+      .optional(),
     'log-level': logLevel,
     'subnet-ids': exactList
       .refine(

@@ -4,12 +4,19 @@ import {
   type FunctionName,
   type StepName,
   functionName,
+  functionNames,
   stepNames,
   sweepName,
 } from '#shared/api/steps.ts';
 import { alarmConditions, alarmParameters, alarmsOf, sweepAlarms } from './alarms.ts';
 import { archive, archiveOutputs } from './archive.ts';
 import { joinNetwork, networkConditions, networkParameters, networkStatements } from './network.ts';
+import {
+  signInConditions,
+  signInParameters,
+  signInStatements,
+  signInVariables,
+} from './sign-in.ts';
 import {
   type Template,
   arnOf,
@@ -56,8 +63,6 @@ const maxConcurrency = 10;
 
 const logRetentionDays = 30;
 
-const functionNames: readonly FunctionName[] = [...stepNames, sweepName];
-
 /** What Serverless puts in when it packages. */
 const namedSenders = '${param:queue-senders}';
 
@@ -95,7 +100,7 @@ function functionOf(name: FunctionName): Template {
 
 function fedByQueue(step: StepName): Template {
   return {
-    environment: { MILLRACE_QUEUE_URL: { Ref: queueId(step) } },
+    environment: { ...signInVariables(step), MILLRACE_QUEUE_URL: { Ref: queueId(step) } },
     events: [
       {
         sqs: {
@@ -111,7 +116,11 @@ function fedByQueue(step: StepName): Template {
 
 function wokenBySchedule(): Template {
   return {
-    environment: { MILLRACE_STAGE: stage, MILLRACE_QUEUE_URL_PREFIX: queueUrlPrefix() },
+    environment: {
+      ...signInVariables(sweepName),
+      MILLRACE_STAGE: stage,
+      MILLRACE_QUEUE_URL_PREFIX: queueUrlPrefix(),
+    },
     events: [{ schedule: { rate: [sweepRate] } }],
     // The next tick is the second try, and a tick that comes later than it is none.
     maximumRetryAttempts: 0,
@@ -121,8 +130,8 @@ function wokenBySchedule(): Template {
 
 function resources(): Template {
   return {
-    Parameters: { ...networkParameters, ...alarmParameters },
-    Conditions: { ...networkConditions, ...alarmConditions },
+    Parameters: { ...signInParameters, ...networkParameters, ...alarmParameters },
+    Conditions: { ...signInConditions, ...networkConditions, ...alarmConditions },
     Resources: {
       ...Object.assign({}, ...stepNames.map(resourcesOf)),
       ...sweepAlarms(),
@@ -223,7 +232,7 @@ function policyOf(queue: string, statements: readonly Template[]): Template {
 }
 
 /**
- * What a function may do in AWS: its own work with queues, write its own log, read the token it signs in with. In a VPC
+ * What a function may do in AWS: its own work with queues, write its own log, read its own token. In a VPC
  * Lambda needs its role for more.
  */
 function role(name: FunctionName, queueWork: Template): Template {
@@ -247,11 +256,7 @@ function role(name: FunctionName, queueWork: Template): Template {
               Action: ['logs:CreateLogStream', 'logs:PutLogEvents'],
               Resource: ownArn('logs', `log-group:/aws/lambda/${functionName(stage, name)}:*`),
             },
-            {
-              Effect: 'Allow',
-              Action: 'ssm:GetParameter',
-              Resource: ownArn('ssm', 'parameter${param:kube-token-parameter}'),
-            },
+            ...signInStatements(name),
             ...networkStatements(name),
           ]),
         },

@@ -34,6 +34,11 @@ export function arnOf(logicalId: string): Template {
   return { 'Fn::GetAtt': [logicalId, 'Arn'] };
 }
 
+/** Whether a parameter of the stack was given, as a condition. */
+export function isGiven(parameter: string): Template {
+  return { 'Fn::Not': [{ 'Fn::Equals': [{ Ref: parameter }, ''] }] };
+}
+
 /** What is there under a condition of the stack, and is as if it had not been written otherwise. */
 export function onlyIf(condition: string, value: unknown): Template {
   return { 'Fn::If': [condition, value, { Ref: 'AWS::NoValue' }] };

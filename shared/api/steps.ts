@@ -16,6 +16,13 @@ export const sweepName = 'sweep';
 /** Every folder under `functions/`. */
 export type FunctionName = StepName | typeof sweepName;
 
+export const functionNames: readonly FunctionName[] = [...stepNames, sweepName];
+
+/** The SecureString of Parameter Store that a function of this stage signs in with, where it has one of its own. */
+export function tokenParameterName(stage: string, name: FunctionName): string {
+  return `/millrace/${stage}/${name}/kube-token`;
+}
+
 /** How a function is named where it runs: `millrace-<stage>-<folder under functions/>`. */
 export function functionName(stage: string, name: FunctionName): string {
   return `millrace-${stage}-${name}`;

@@ -28,7 +28,7 @@ import {
 import { startGuarded } from '#infra/local/control-plane/guard.ts';
 import { readLastLines } from '#infra/local/control-plane/log-tail.ts';
 import { idPrefix } from '#infra/aws/template.ts';
-import { stepNames } from '#shared/api/steps.ts';
+import { functionNames, stepNames, tokenParameterName } from '#shared/api/steps.ts';
 import type { KubeAccess } from '#shared/kube/connection.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -92,12 +92,12 @@ export function clientOf({ endpoint }: Cloud, credentials: AccessKey = cloudAdmi
 }
 
 /**
- * Does what a person does to deploy Millrace: puts the token into the account, builds the bundles, packages and deploys
+ * Does what a person does to deploy Millrace: puts the tokens into the account, builds the bundles, packages and deploys
  * `serverless.yml`.
  */
 export async function deploy(options: DeploymentOptions): Promise<Deployment> {
   const { cloud, folder, kube } = options;
-  await putToken(cloud, options.kubeToken);
+  await putTokens(cloud, options.kubeToken);
   const relay = await createUser(cloud, 'relay', [batches]);
   const replayer = await createUser(cloud, 'replayer', [batches, ...moving]);
   const stranger = await createUser(cloud, 'stranger', ['sqs:*']);
@@ -171,15 +171,13 @@ async function admitWithoutTls(path: string): Promise<void> {
   await writeFile(path, stringify(resources, { aliasDuplicateObjects: false }));
 }
 
-async function putToken(cloud: Cloud, token: string): Promise<void> {
+/** Each function reads a parameter of its own, and its role lets it read no other. */
+async function putTokens(cloud: Cloud, token: string): Promise<void> {
   const client = new SSMClient(clientOf(cloud));
-  await client.send(
-    new PutParameterCommand({
-      Name: `/millrace/${stage}/kube-token`,
-      Type: 'SecureString',
-      Value: token,
-    }),
-  );
+  for (const name of functionNames) {
+    const Name = tokenParameterName(stage, name);
+    await client.send(new PutParameterCommand({ Name, Type: 'SecureString', Value: token }));
+  }
   client.destroy();
 }
 

@@ -7,7 +7,7 @@ const required = {
   stage: 'prod',
   ...requiredParameters,
   namespaces: '',
-  'kube-token-parameter': '/millrace/prod/kube-token',
+  'kube-token-parameter': '',
   'log-level': 'info',
   'subnet-ids': '',
   'security-group-ids': '',
@@ -36,7 +36,7 @@ test('every parameter may be given', () => {
 
 test('without any, each that is required is named once', () => {
   const empty = Object.fromEntries(Object.keys(required).map((name) => [name, '']));
-  const named = { ...empty, stage: 'prod', 'kube-token-parameter': '/a', 'log-level': '' };
+  const named = { ...empty, stage: 'prod', 'log-level': '' };
 
   expect(complaints(named)).toEqual(Object.keys(requiredParameters));
 });

@@ -12,11 +12,13 @@ import {
   type FunctionName,
   type StepName,
   functionName,
+  functionNames,
   stepNames,
   sweepName,
 } from '#shared/api/steps.ts';
 import { readConfig } from '#shared/kernel/config.ts';
 import { connectOutside } from '#shared/outside/connect.ts';
+import { evaluate } from '#test/deploy/evaluate-template.ts';
 import {
   packageStack,
   packagedStage as stage,
@@ -24,8 +26,6 @@ import {
 } from '#test/deploy/package-stack.ts';
 
 const root = fileURLToPath(new URL('../../../../', import.meta.url));
-
-const functionNames: readonly FunctionName[] = [...stepNames, sweepName];
 
 const senders = requiredParameters['queue-senders'];
 
@@ -108,8 +108,12 @@ const deadLetterQueueOf = (step: StepName) =>
 const functionOf = (name: FunctionName) =>
   only('AWS::Lambda::Function', ({ FunctionName }) => FunctionName === `millrace-${stage}-${name}`);
 
-/** What the function's role allows; nobody else's is. */
-function permissionsOf(name: FunctionName): unknown {
+/**
+ * What the function's role allows; nobody else's is.
+ *
+ * @param given parameters of the stack, instead of their defaults
+ */
+function permissionsOf(name: FunctionName, given: Readonly<Record<string, string>> = {}): unknown {
   const { Role } = functionOf(name).properties;
   const [roleId = ''] = z.object({ 'Fn::GetAtt': z.array(z.string()) }).parse(Role)['Fn::GetAtt'];
   const { Policies, ManagedPolicyArns } = template.Resources[roleId]?.Properties ?? {};
@@ -120,7 +124,7 @@ function permissionsOf(name: FunctionName): unknown {
   );
   expect(users).toHaveLength(1);
   expect(ManagedPolicyArns).toBeUndefined();
-  return Policies;
+  return evaluate(Policies, template, given);
 }
 
 /** The policy of a function that does this with queues, writes its own log and reads one parameter. */
@@ -137,26 +141,19 @@ function policyWith(name: FunctionName, queueWork: Properties): unknown {
             Action: ['logs:CreateLogStream', 'logs:PutLogEvents'],
             Resource: own('logs', `log-group:/aws/lambda/millrace-${stage}-${name}:*`),
           },
-          {
-            Effect: 'Allow',
-            Action: 'ssm:GetParameter',
-            Resource: own('ssm', `parameter/millrace/${stage}/kube-token`),
-          },
-          onlyIf('InVpc', { Effect: 'Allow', Action: expect.any(Array), Resource: '*' }),
-          onlyIf('InVpc', {
-            Effect: 'Deny',
-            Action: expect.any(Array),
-            Resource: '*',
-            Condition: {
-              ArnEquals: {
-                'lambda:SourceFunctionArn': own('lambda', `function:millrace-${stage}-${name}`),
-              },
-            },
-          }),
+          mayRead(`/millrace/${stage}/${name}/kube-token`),
         ],
       },
     },
   ];
+}
+
+function mayRead(parameter: string) {
+  return {
+    Effect: 'Allow',
+    Action: 'ssm:GetParameter',
+    Resource: own('ssm', `parameter${parameter}`),
+  };
 }
 
 /** The ARN of something in the account and region of the stack. */
@@ -313,7 +310,9 @@ describe.each(stepNames)('%s', (step) => {
     const outside = await connectOutside(environment, step);
 
     expect(outside.kube).toBeDefined();
-    expect(environment['MILLRACE_KUBE_TOKEN_PARAMETER']).toBe(`/millrace/${stage}/kube-token`);
+    expect(environment['MILLRACE_KUBE_TOKEN_PARAMETER']).toBe(
+      `/millrace/${stage}/${step}/kube-token`,
+    );
     expect(functionOf(step).properties['Environment']).toMatchObject({
       Variables: { MILLRACE_QUEUE_URL: { Ref: queueOf(step).id } },
     });
@@ -401,6 +400,34 @@ describe.each(functionNames)('%s', (name) => {
       'Fn::And': [isGiven('SubnetIds'), isGiven('SecurityGroupIds')],
     });
     expect(template.Parameters['SubnetIds']?.Default).toBe('');
+  });
+});
+
+describe.each(functionNames)('%s in a network', (name) => {
+  test('may have Lambda work on its interfaces, and not do so itself', () => {
+    const interfaces = expect.arrayContaining(['ec2:CreateNetworkInterface']);
+
+    const policies = permissionsOf(name, { SubnetIds: 'subnet-a', SecurityGroupIds: 'sg-a' });
+
+    const sourceArn = own('lambda', `function:millrace-${stage}-${name}`);
+    expect(policies).toMatchObject([
+      {
+        PolicyDocument: {
+          Statement: [
+            {},
+            {},
+            {},
+            { Effect: 'Allow', Action: interfaces, Resource: '*' },
+            {
+              Effect: 'Deny',
+              Action: interfaces,
+              Resource: '*',
+              Condition: { ArnEquals: { 'lambda:SourceFunctionArn': sourceArn } },
+            },
+          ],
+        },
+      },
+    ]);
   });
 });
 
@@ -590,11 +617,24 @@ describe(sweepName, () => {
     expect(config).toMatchObject({
       MILLRACE_CLUSTER_ID: 'one',
       MILLRACE_STAGE: stage,
-      MILLRACE_KUBE_TOKEN_PARAMETER: `/millrace/${stage}/kube-token`,
+      MILLRACE_KUBE_TOKEN_PARAMETER: `/millrace/${stage}/sweep/kube-token`,
     });
     expect(
       Object.keys(environmentOf(sweepName)).filter((name) => /TOKEN$|SECRET|PASSWORD/.test(name)),
     ).toEqual([]);
+  });
+});
+
+describe.each(functionNames)('%s', (name) => {
+  test('reads the one token that all functions share, where they are told to, and not its own', () => {
+    const given = { KubeTokenParameter: '/elsewhere/token' };
+
+    const { MILLRACE_KUBE_TOKEN_PARAMETER } = environmentOf(name, given);
+    const permissions = JSON.stringify(permissionsOf(name, given));
+
+    expect(MILLRACE_KUBE_TOKEN_PARAMETER).toBe('/elsewhere/token');
+    expect(permissions).toContain(JSON.stringify(mayRead('/elsewhere/token')));
+    expect(permissions).not.toContain('kube-token');
   });
 });
 
@@ -618,12 +658,19 @@ function variablesOf(name: FunctionName): Record<string, unknown> {
     .parse(functionOf(name).properties['Environment']).Variables;
 }
 
-/** A function's variables; references to other resources are left out, as they have values only once deployed. */
-function environmentOf(name: FunctionName): Record<string, string> {
+/**
+ * A function's variables; references to other resources are left out, as they have values only once deployed.
+ *
+ * @param given parameters of the stack, instead of their defaults
+ */
+function environmentOf(
+  name: FunctionName,
+  given: Readonly<Record<string, string>> = {},
+): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(variablesOf(name)).flatMap(([name, value]) =>
-      typeof value === 'string' ? [[name, value]] : [],
-    ),
+    Object.entries(
+      z.record(z.string(), z.unknown()).parse(evaluate(variablesOf(name), template, given)),
+    ).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
   );
 }
 
