@@ -1,63 +1,41 @@
 import { readFile, readdir } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ReceiveMessageCommand, SQSClient, SendMessageCommand } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { deadLetterQueueName, makeHint, queueName } from '#events/hint.ts';
-import { installDefinitions } from '#infra/cli/install.ts';
-import { type Child, launch } from '#infra/local/child/launch.ts';
 import { findMissingPython } from '#infra/local/cloud/install.ts';
-import { type Cloud, cloudRegion, startCloud } from '#infra/local/cloud/start.ts';
-import { type AuditedRequest, readAuditLog } from '#infra/local/control-plane/audit-log.ts';
-import { type ControlPlane, startControlPlane } from '#infra/local/control-plane/control-plane.ts';
-import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
-import { makeGuardedFolder } from '#infra/local/control-plane/guard.ts';
-import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
+import { readAuditLog } from '#infra/local/control-plane/audit-log.ts';
 import { readLastLines } from '#infra/local/control-plane/log-tail.ts';
-import { printProgress } from '#infra/local/control-plane/progress.ts';
-import { startDataPlane } from '#infra/local/data-plane/start.ts';
 import { GoverseObserver } from '#infra/local/goverse/observer.ts';
 import { startGoverseNode } from '#infra/local/goverse/start.ts';
 import { type World, followWorld } from '#infra/local/show/world.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
 import { releaseMirror } from '#shared/api/annotations.ts';
+import type { BackupSchedule } from '#shared/api/backup.ts';
 import { goverseLabel, shardLabel } from '#shared/api/labels.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
-import { stepNames } from '#shared/api/steps.ts';
-import type { KubeConnection } from '#shared/kube/connection.ts';
-import { connectKube } from '#shared/kube/http-connection.ts';
+import { type StepName, stepNames } from '#shared/api/steps.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
-import { isReady } from '#shared/kube/readiness.ts';
 import { connectTopology } from '#shared/topology/connect.ts';
 import { isRecordOfPod } from '#shared/topology/identity.ts';
 import type { PoolerRecord } from '#shared/topology/topology.ts';
 import { missingControlPlane } from '#test/cluster/local-control-plane.ts';
 import {
-  type AccessKey,
-  type Deployment,
-  clientOf,
-  clusterId,
-  deploy,
-  stage,
-} from './deployment.ts';
-
-const namespace = 'db';
-const shardName = 'orders';
-const patienceSeconds = 90;
-
-/** How much faster than measured the data plane runs. Millrace's own waits are not shortened. */
-const speed = 8;
+  type Deployed,
+  forgottenNamespace,
+  namespace,
+  patienceSeconds,
+  shardManifest,
+  shardName,
+  speed,
+  startDeployed,
+} from './deployed.ts';
+import { clusterId, stage } from './deployment.ts';
 
 const shardCount = 256;
 /** Three ticks: a leader that had anything left to do would have done it. */
 const quietMs = 15_000 / speed;
-
-/** Each signs in to the API server as a user of its own, so that the audit log tells them apart. */
-const functionsUser = 'functions';
-const relayUser = 'relay';
-const dataPlaneUser = 'data-plane';
 
 /** Where every check must run, a missing program is a failure; elsewhere these tests are skipped, and say so. */
 const isRequired = (process.env['CI'] ?? '') !== '';
@@ -66,120 +44,28 @@ if (missing !== undefined) {
   process.stderr.write(`deploy tests are skipped: ${missing}\n`);
 }
 
+/** The tests of one deployment: each goes on from where the one before it ended. */
 describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => {
   const running = new AsyncDisposableStack();
-  let controlPlane: ControlPlane;
-  let cloud: Cloud;
-  let deployment: Deployment;
-  let connection: KubeConnection;
+  let deployed: Deployed;
   let world: World;
-  let relay: Child<{ url: string }>;
-  let topology: Etcd;
 
   beforeAll(async () => {
-    const printer = printProgress(process.stderr);
-    running.defer(() => printer.close());
-    const { onProgress } = printer;
-    const guarded = await makeGuardedFolder(join(tmpdir(), 'millrace-deploy-'));
-    running.defer(() => guarded.remove());
-    const { path: folder } = guarded;
-    const names = [functionsUser, relayUser, dataPlaneUser];
-    const users = names.map((name) => ({ name, groups: ['system:masters'] }));
-    controlPlane = running.use(await startControlPlane({ users, onProgress }));
-    connection = connectKube(controlPlane.access());
-    running.defer(() => connection.close());
-    await installDefinitions(connection);
-    await create('/api/v1/namespaces', { metadata: { name: namespace } });
-    world = await followWorld(connection, namespace);
-    running.defer(() => world.close());
-
-    cloud = running.use(await startCloud({ dataDir: join(folder, 'cloud'), onProgress }));
-    deployment = await deploy({
-      cloud,
-      folder,
-      namespaces: [namespace],
-      kube: controlPlane.access(),
-      kubeToken: tokenOf(functionsUser),
-    });
-    await startRelay(folder);
-    await createDatabase(folder);
+    deployed = await startDeployed(running);
+    ({ world } = deployed);
   });
 
   beforeEach(({ onTestFailed }) => {
     onTestFailed(async () => {
-      const lines = await readLastLines(cloud.logPath, 40);
+      const lines = await readLastLines(deployed.cloud.logPath, 40);
       process.stderr.write(`the last lines of the AWS stand-in:\n${lines.join('\n')}\n`);
     });
   });
 
   afterAll(() => running.disposeAsync());
 
-  function tokenOf(user: string): string {
-    return controlPlane.tokens.get(user) ?? '';
-  }
-
-  async function startRelay(folder: string): Promise<void> {
-    const kubeconfig = join(folder, 'relay.kubeconfig');
-    const { server, ca } = controlPlane;
-    await writeKubeconfig(kubeconfig, { server, ca, user: relayUser, token: tokenOf(relayUser) });
-    relay = await launch({
-      name: 'the relay',
-      entry: new URL('../../events/relay/main.ts', import.meta.url),
-      environment: {
-        MILLRACE_CLUSTER_ID: clusterId,
-        MILLRACE_STAGE: stage,
-        MILLRACE_NAMESPACES: namespace,
-        MILLRACE_QUEUE_URL_PREFIX: deployment.queueUrlPrefix,
-        MILLRACE_RELAY_PORT: '0',
-        MILLRACE_LOG_LEVEL: 'warn',
-        KUBECONFIG: kubeconfig,
-        AWS_REGION: cloudRegion,
-        AWS_ENDPOINT_URL: cloud.endpoint,
-        AWS_ACCESS_KEY_ID: deployment.relay.accessKeyId,
-        AWS_SECRET_ACCESS_KEY: deployment.relay.secretAccessKey,
-      },
-      announcement: z.object({ url: z.url() }),
-      readyTimeoutMs: 30_000,
-      onLine: (line) => process.stderr.write(`${line}\n`),
-    });
-    running.defer(() => relay.stop(20_000));
-  }
-
-  /** A data plane, and the Database that says where it is. */
-  async function createDatabase(folder: string): Promise<void> {
-    topology = running.use(await startEtcd({ dataDir: join(folder, 'topology') }));
-    const dataPlane = await startDataPlane({
-      server: controlPlane.server,
-      ca: controlPlane.ca,
-      token: tokenOf(dataPlaneUser),
-      etcdEndpoint: topology.endpoint,
-      dataDir: join(folder, 'data-plane'),
-      speed,
-      cells: ['zone-a'],
-    });
-    running.defer(() => dataPlane.stop());
-    await create(collectionPath('Database', namespace), {
-      apiVersion: 'millrace.dev/v1alpha1',
-      kind: 'Database',
-      metadata: { name: 'main' },
-      spec: {
-        name: 'postgres',
-        dataPlane: {
-          kind: 'multigres',
-          topology: { endpoints: [topology.endpoint] },
-          admin: { url: dataPlane.adminUrl },
-        },
-      },
-    });
-  }
-
-  async function create(path: string, object: JsonObject): Promise<void> {
-    const { status, body } = await connection.request({ method: 'POST', path, body: object });
-    expect(status, JSON.stringify(body)).toBe(201);
-  }
-
   async function poolers(): Promise<readonly PoolerRecord[]> {
-    const access = { endpoints: [topology.endpoint], globalRoot: '/multigres/global' };
+    const access = { endpoints: [deployed.topology.endpoint], globalRoot: '/multigres/global' };
     const reader = connectTopology(access, { namespace });
     running.defer(() => reader.close());
     const shard = { database: 'postgres', tableGroup: 'default', shard: '0-inf' };
@@ -187,114 +73,38 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     return read.kind === 'present' ? read.value.poolers : expect.unreachable(JSON.stringify(read));
   }
 
-  async function createShard(name: string, replicasPerCell: number): Promise<void> {
-    const containers = [
-      {
-        name: 'multipooler',
-        image: 'multigres/multipooler',
-        volumeMounts: [{ name: 'data', mountPath: '/data' }],
-      },
-    ];
-    await create(collectionPath('Shard', namespace), {
-      apiVersion: 'millrace.dev/v1alpha1',
-      kind: 'Shard',
-      metadata: { name },
-      spec: {
-        databaseRef: { name: 'main' },
-        cleanup: { quietFor: '5s', deleteAfter: '6s' },
-        pools: [
-          {
-            name: 'main',
-            cells: ['zone-a'],
-            replicasPerCell,
-            storage: { size: '1Gi' },
-            podTemplate: { spec: { containers } },
-          },
-        ],
-      },
-    });
+  async function setSchedules(schedules: readonly Partial<BackupSchedule>[]): Promise<void> {
+    await deployed.patchShard({ spec: { backup: { schedules } } });
   }
 
-  async function setReplicas(replicas: number): Promise<void> {
-    const { status, body } = await connection.request({
-      method: 'PATCH',
-      path: `${collectionPath('Shard', namespace)}/${shardName}`,
-      contentType: 'application/json-patch+json',
-      body: [{ op: 'replace', path: '/spec/pools/0/replicasPerCell', value: replicas }],
-    });
-    expect(status, JSON.stringify(body)).toBe(200);
+  /** Resolves when a queue has nothing left, in hand or waiting: its last message has been looked at or put aside. */
+  async function untilEmpty(queue: string): Promise<void> {
+    await expect
+      .poll(() => deployed.queues.size(queue), { timeout: patienceSeconds * 1000 })
+      .toBe(0);
   }
 
-  /** So many ready members, nobody leaving, no record open, and both steps have said so of the present spec. */
-  async function untilSettled(members: number): Promise<void> {
-    await world.until(`${members} members are settled`, patienceSeconds, () => {
-      const shard = world.get('Shard', shardName);
-      const pods = world.all('Pod');
-      const { generation = 0 } = shard?.metadata ?? {};
-      const isTrue = (type: string) =>
-        shard?.status?.conditions?.some(
-          (condition) =>
-            condition.type === type &&
-            condition.status === 'True' &&
-            condition.observedGeneration >= generation,
-        );
-      return (
-        shard?.spec.pools[0]?.replicasPerCell === members &&
-        ['Ready', 'Drained'].every(isTrue) &&
-        readDrainRecord(shard.metadata).kind === 'none' &&
-        pods.length === members &&
-        pods.every((pod) => isReady(pod) && pod.metadata.deletionTimestamp === undefined)
-      );
-    });
+  async function followForgotten() {
+    const world = await followWorld(deployed.connection, forgottenNamespace);
+    return { world, [Symbol.dispose]: () => world.close() };
   }
 
-  /** What took effect of one kind on pods, with who did it by its own account: creates or deletes of the functions' user. */
-  async function podsWritten(verb: 'create' | 'delete'): Promise<readonly AuditedRequest[]> {
-    const log = await readAuditLog(controlPlane.auditLogPath);
-    return log.filter(
-      (request) =>
-        request.user === functionsUser &&
-        request.verb === verb &&
-        request.resource === 'pods' &&
-        (request.status ?? 0) < 300,
+  /** A hint as whoever may send can write it. */
+  function hintOf(step: StepName, source = clusterId): string {
+    const { metadata } = world.get('Shard', shardName) ?? {};
+    const uid = metadata?.uid ?? '';
+    const target = { kind: 'Shard', plural: 'shards', namespace, name: shardName, uid };
+    const token = `by hand ${crypto.randomUUID()}`;
+    return JSON.stringify(
+      makeHint({ step, cause: 'replay', source, target, token, at: wallClock() }),
     );
   }
 
-  async function send(queue: string, body: string, sender: AccessKey): Promise<void> {
-    const client = new SQSClient({ ...clientOf(cloud, sender), useQueueUrlAsEndpoint: false });
-    try {
-      const QueueUrl = `${deployment.queueUrlPrefix}${queue}`;
-      await client.send(
-        new SendMessageCommand({ QueueUrl, MessageBody: body, MessageGroupId: 'test' }),
-      );
-    } finally {
-      client.destroy();
-    }
-  }
-
-  /** Resolves when the queue hands this message to the account's administrator. */
-  async function untilReceived(queue: string, body: string): Promise<void> {
-    const client = new SQSClient({ ...clientOf(cloud), useQueueUrlAsEndpoint: false });
-    sayTls(client);
-    const QueueUrl = `${deployment.queueUrlPrefix}${queue}`;
-    try {
-      for (;;) {
-        const receive = new ReceiveMessageCommand({ QueueUrl, WaitTimeSeconds: 20 });
-        const { Messages: messages = [] } = await client.send(receive);
-        if (messages.some((message) => message.Body === body)) {
-          return;
-        }
-      }
-    } finally {
-      client.destroy();
-    }
-  }
-
   test('pool-pods makes three members of a Shard', async () => {
-    await createShard(shardName, 3);
-    await untilSettled(3);
+    await deployed.create(collectionPath('Shard', namespace), shardManifest(shardName, 3));
+    await deployed.untilSettled(3);
 
-    const created = await podsWritten('create');
+    const created = await deployed.podsWritten('create');
 
     expect(created.map(({ userAgent }) => userAgent)).toEqual(
       Array.from({ length: 3 }, () => 'millrace/pool-pods'),
@@ -305,11 +115,11 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const before = new Map(world.all('Pod').map(({ metadata }) => [metadata.uid, metadata.name]));
     const drain = followDrain(world);
 
-    await setReplicas(2);
-    await untilSettled(2);
+    await deployed.setReplicas(2);
+    await deployed.untilSettled(2);
 
     drain.close();
-    const deleted = await podsWritten('delete');
+    const deleted = await deployed.podsWritten('delete');
     const gone = before
       .keys()
       .filter((uid) => world.all('Pod').every((pod) => pod.metadata.uid !== uid));
@@ -336,7 +146,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
 
   test('shard-release hands the shards of a node over before its pod is let go', async () => {
     const prefix = '/goverse';
-    const { endpoint } = topology;
+    const { endpoint } = deployed.topology;
     const observer = running.use(await GoverseObserver.open({ endpoint, prefix, shardCount }));
     const nodes = await Promise.all(
       [0, 1, 2].map(async (number) => {
@@ -346,9 +156,9 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
       }),
     );
     for (const number of nodes.keys()) {
-      await create(collectionPath('Pod', namespace), aGoversePod(`node-${number}`));
+      await deployed.create(collectionPath('Pod', namespace), aGoversePod(`node-${number}`));
     }
-    await create(collectionPath('GoverseCluster', namespace), {
+    await deployed.create(collectionPath('GoverseCluster', namespace), {
       apiVersion: 'millrace.dev/v1alpha1',
       kind: 'GoverseCluster',
       metadata: { name: 'objects' },
@@ -361,7 +171,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     await observer.settled(quietMs, patienceSeconds * 1000);
 
     const path = `${collectionPath('Pod', namespace)}/node-0`;
-    await connection.request({ method: 'DELETE', path });
+    await deployed.connection.request({ method: 'DELETE', path });
     await world.until('the node may go', patienceSeconds, () =>
       world
         .all('Pod')
@@ -372,7 +182,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     );
     const left = observer.loads().get('node-0.nodes.db.svc:48000');
     await nodes[0]?.stop();
-    await connection.request({ method: 'DELETE', path, body: { gracePeriodSeconds: 0 } });
+    await deployed.connection.request({ method: 'DELETE', path, body: { gracePeriodSeconds: 0 } });
     await observer.until((seen) => seen.marked().length === 0, patienceSeconds * 1000);
 
     expect(left).toBeUndefined();
@@ -380,60 +190,147 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     expect(observer.nodes).toHaveLength(2);
   });
 
-  test.each(stepNames)('%s leaves what is no hint to its dead-letter queue', async (step) => {
-    const body = `no hint for ${step}`;
+  test('each slot of a schedule makes one backup, which the data plane has (B2, B3)', async () => {
+    const before = (await backupsInRepository(deployed.dataPlane.adminUrl)).length;
+    const often = { name: 'often', every: '10s', type: 'incremental' } as const;
+    const slots = followSlots(world, often.name);
 
-    await send(queueName(stage, step), body, deployment.relay);
+    await setSchedules([often]);
+    await world.until('two slots have succeeded', patienceSeconds, () => slots.ended.size >= 2);
+    await setSchedules([{ ...often, suspend: true }]);
+    await world.until('nothing runs', patienceSeconds, () => {
+      const annotations = world.get('Shard', shardName)?.metadata.annotations ?? {};
+      const record = annotations['step.millrace.dev/backup-trigger'] ?? '';
+      return record.includes('"off":true') && record.includes('"state":"idle"');
+    });
 
-    await untilReceived(deadLetterQueueName(stage, step), body);
+    slots.close();
+    const made = (await backupsInRepository(deployed.dataPlane.adminUrl)).slice(before);
+    const status = world.get('Shard', shardName)?.status;
+    expect(new Set(slots.ended.values())).toEqual(new Set(['succeeded']));
+    expect(made).toHaveLength(slots.ended.size);
+    expect(new Set(made.map(({ jobId }) => jobId)).size).toBe(made.length);
+    expect(status?.lastBackup?.any).toBeDefined();
+    expect(status?.conditions?.find(({ type }) => type === 'BackupsOnSchedule')).toMatchObject({
+      status: 'True',
+      reason: 'OnSchedule',
+    });
+  });
+
+  test('a drain whose relay is killed half-way goes on with the next one, to one deleted pod', async () => {
+    await deployed.setReplicas(3);
+    await deployed.untilSettled(3);
+    const before = new Map(world.all('Pod').map(({ metadata }) => [metadata.uid, metadata.name]));
+    const deletedBefore = await deployed.podsWritten('delete');
+    const drain = followDrain(world);
+
+    await deployed.setReplicas(2);
+    await world.until('the drain is under way', patienceSeconds, () =>
+      drain.states().includes('draining'),
+    );
+    await deployed.relay.kill();
+    const statesAtKill = drain.states();
+    await deployed.relay.start();
+    await deployed.untilSettled(2);
+
+    drain.close();
+    const deleted = (await deployed.podsWritten('delete')).slice(deletedBefore.length);
+    expect(statesAtKill).not.toContain('finished');
+    expect(drain.states()).toEqual(['requested', 'draining', 'acknowledged', 'finished', 'none']);
+    expect(deleted.map(({ name, userAgent }) => ({ name, userAgent }))).toEqual([
+      { name: before.get(drain.podUid()), userAgent: 'millrace/drain-step' },
+    ]);
+  });
+
+  test('what is no hint goes to the dead-letter queue of each step', async () => {
+    const queues = stepNames.map(async (step) => {
+      const body = `no hint for ${step}`;
+
+      await deployed.queues.send(queueName(stage, step), [body], deployed.deployment.relay);
+
+      expect(await deployed.queues.look(deadLetterQueueName(stage, step), 1)).toEqual([body]);
+    });
+    await Promise.all(queues);
+  });
+
+  test('hints that the functions refuse are kept, and take effect once the cause is mended and they are moved back; the rest comes back', async () => {
+    const { queues, deployment, log, relay } = deployed;
+    const step = 'pool-pods';
+    const [queue, deadLetters] = [queueName(stage, step), deadLetterQueueName(stage, step)];
+    const forgotten = running.use(await followForgotten());
+    const kept = await queues.look(deadLetters, 1);
+    const poison = ['garbage', hintOf(step, 'another-cluster'), `"${'x'.repeat(2_000)}"`];
+    const healthy = hintOf(step);
+
+    // One batch: a message that fails must take none of its neighbours along.
+    await queues.send(queue, [...poison, healthy], deployment.relay);
+    await deployed.createDatabase(forgottenNamespace);
+    await deployed.create(
+      collectionPath('Shard', forgottenNamespace),
+      shardManifest('forgotten', 1),
+    );
+    await queues.look(deadLetters, kept.length + poison.length + 1);
+    const looksBefore = looksFor(healthy);
+    await relay.stop();
+    await untilEmpty(queue);
+    const letters = await queues.look(deadLetters, await queues.size(deadLetters));
+    const refused = letters.filter((body) => ![...kept, ...poison].includes(body));
+
+    await deployment.redeploy([namespace, forgottenNamespace]);
+    await queues.move(deadLetters, queue, letters.length, deployment.replayer);
+    await forgotten.world.until('the forgotten Shard has its member', patienceSeconds, () =>
+      forgotten.world
+        .all('Pod')
+        .some(({ metadata }) => metadata.labels?.[shardLabel] === 'forgotten'),
+    );
+    const back = await queues.look(deadLetters, kept.length + poison.length);
+    await untilEmpty(queue);
+    await relay.start();
+
+    expect(letters).toEqual(expect.arrayContaining([...kept, ...poison]));
+    expect(looksBefore).toBe(1);
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused.map(looksFor)).toEqual(refused.map(() => 1));
+    expect(back.toSorted()).toEqual([...kept, ...poison].toSorted());
+    expect(await queues.size(deadLetters)).toBe(back.length);
+
+    function looksFor(hint: string): number {
+      const { id } = hintIdSchema.parse(JSON.parse(hint));
+      return log.decisions(step).filter((line) => line.hint === id).length;
+    }
   });
 
   test.each(stepNames)('nobody sends to the queue of %s but who is named', async (step) => {
-    const { metadata } = world.get('Shard', shardName) ?? {};
-    const hint = makeHint({
-      step,
-      cause: 'replay',
-      source: clusterId,
-      target: {
-        kind: 'Shard',
-        plural: 'shards',
-        namespace,
-        name: shardName,
-        uid: metadata?.uid ?? '',
-      },
-      token: 'by hand',
-      at: wallClock(),
-    });
+    const { queues, deployment } = deployed;
+    const hint = hintOf(step);
 
-    const sending = send(queueName(stage, step), JSON.stringify(hint), deployment.stranger);
+    const sending = queues.send(queueName(stage, step), [hint], deployment.stranger);
 
     await expect(sending).rejects.toThrow(/AccessDenied|not authorized|is denied/);
-    await send(queueName(stage, step), JSON.stringify(hint), deployment.relay);
+    await queues.send(queueName(stage, step), [hint], deployment.relay);
   });
 
   test.each(stepNames)('nobody reads the dead letters of %s without TLS', async (step) => {
-    const client = new SQSClient({
-      ...clientOf(cloud, deployment.stranger),
-      useQueueUrlAsEndpoint: false,
-    });
-    running.defer(() => client.destroy());
-    const QueueUrl = `${deployment.queueUrlPrefix}${deadLetterQueueName(stage, step)}`;
+    const { queues, deployment } = deployed;
 
-    const reading = client.send(new ReceiveMessageCommand({ QueueUrl }));
+    const reading = queues.receiveInPlainText(
+      deadLetterQueueName(stage, step),
+      deployment.stranger,
+    );
 
     await expect(reading).rejects.toThrow(/AccessDenied|not authorized|is denied/);
   });
 
   test('without a relay the sweep alone tells of a new Shard, and of the API server it only asks for lists', async () => {
-    await relay.stop(20_000);
+    await deployed.relay.stop();
 
-    await createShard('latecomer', 1);
-    await deployment.hastenSweep();
+    await deployed.create(collectionPath('Shard', namespace), shardManifest('latecomer', 1));
+    await deployed.deployment.hastenSweep();
     await world.until('the latecomer has its member', patienceSeconds, () =>
       world.all('Pod').some(({ metadata }) => metadata.labels?.[shardLabel] === 'latecomer'),
     );
 
-    const log = await readAuditLog(controlPlane.auditLogPath);
+    const log = await readAuditLog(deployed.controlPlane.auditLogPath);
     const asked = log.filter(({ userAgent }) => userAgent === 'millrace/sweep');
     expect(new Set(asked.map(({ verb, resource }) => `${verb} ${resource}`))).toEqual(
       new Set(['list shards', 'list databases', 'list goverseclusters']),
@@ -441,6 +338,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
   });
 
   test('the token stands in nothing that was packaged and nothing that was logged', async () => {
+    const { cloud, deployment, functionsToken } = deployed;
     const files = await readdir(deployment.packageFolder);
     const texts = [cloud.logPath, ...files.map((file) => join(deployment.packageFolder, file))];
 
@@ -449,25 +347,32 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const log = contents[0]?.toString() ?? '';
     expect(log).toContain('"msg":"decision"');
     expect(log).toContain('hint refused');
-    expect(contents.filter((content) => content.includes(tokenOf(functionsUser)))).toEqual([]);
+    expect(contents.filter((content) => content.includes(functionsToken))).toEqual([]);
   });
 });
 
-/** The stand-in takes a request with this header for one whose TLS ended before it. */
-function sayTls(client: SQSClient): void {
-  client.middlewareStack.add(
-    (next) => (given) => {
-      if (hasHeaders(given.request)) {
-        given.request.headers['x-forwarded-proto'] = 'https';
-      }
-      return next(given);
-    },
-    { step: 'build', name: 'sayTls' },
-  );
+const hintIdSchema = z.looseObject({ id: z.string() });
+
+const listSchema = z.object({ backups: z.array(z.object({ jobId: z.string() })) });
+
+/** What the data plane's admin service itself says of the shard's backups. */
+async function backupsInRepository(adminUrl: string) {
+  const query = 'database=postgres&tableGroup=default&shard=0-inf';
+  const answer = await fetch(`${adminUrl}/api/v1/backups?${query}`);
+  return listSchema.parse(await answer.json()).backups;
 }
 
-function hasHeaders(request: unknown): request is { headers: Record<string, string> } {
-  return typeof request === 'object' && request !== null && 'headers' in request;
+/** How the slots of a schedule end, each as the Shard's status tells it. */
+function followSlots(world: World, schedule: string) {
+  const ended = new Map<string, string>();
+  const close = world.onChange(() => {
+    const { backups = [] } = world.get('Shard', shardName)?.status ?? {};
+    const told = backups.find((each) => each.schedule === schedule);
+    if (told?.lastSlot !== undefined && told.lastResult !== undefined) {
+      ended.set(told.lastSlot, told.lastResult);
+    }
+  });
+  return { ended, close };
 }
 
 /** Nobody but Millrace and this test act on it: its kubelet would be this test. */

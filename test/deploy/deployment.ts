@@ -62,14 +62,26 @@ export interface Deployment {
   readonly packageFolder: string;
   /** Named by the queues' policies. */
   readonly relay: Person;
+  /** Named by them too: whoever moves dead letters back. */
+  readonly replayer: Person;
   /** Allowed everything with queues by its own policy. */
   readonly stranger: Person;
+  /** Deploys again, with other namespaces for the functions to act in. */
+  redeploy(namespaces: readonly string[]): Promise<void>;
   /** Lets the schedule of the sweep tick every minute, the shortest there is, instead of every five. */
   hastenSweep(): Promise<void>;
 }
 
 /** In AWS the permission to send covers batches; the stand-in asks for one of the call's own name as well. */
 const batches = 'sqs:SendMessageBatch';
+
+/** What AWS asks of whoever starts a message move task, besides that they may send to where the messages came from. */
+const moving = [
+  'sqs:StartMessageMoveTask',
+  'sqs:ReceiveMessage',
+  'sqs:DeleteMessage',
+  'sqs:GetQueueAttributes',
+];
 
 /** In AWS the `aws:PrincipalArn` of a function is its role; the stand-in says its session. */
 const sweepSessions = `arn:aws:sts::${cloudAccount}:assumed-role/millrace-${stage}-SweepRole-*/*`;
@@ -84,10 +96,11 @@ export function clientOf({ endpoint }: Cloud, credentials: AccessKey = cloudAdmi
  * `serverless.yml`.
  */
 export async function deploy(options: DeploymentOptions): Promise<Deployment> {
-  const { cloud, folder, kube, namespaces } = options;
+  const { cloud, folder, kube } = options;
   await putTokens(cloud, options.kubeToken);
-  const relay = await createUser(cloud, 'relay', batches);
-  const stranger = await createUser(cloud, 'stranger', 'sqs:*');
+  const relay = await createUser(cloud, 'relay', [batches]);
+  const replayer = await createUser(cloud, 'replayer', [batches, ...moving]);
+  const stranger = await createUser(cloud, 'stranger', ['sqs:*']);
   const project = await copyProject(join(folder, 'project'));
   await promisify(execFile)(process.execPath, [join(project, 'infra/build.ts')], { cwd: project });
   const packageFolder = join(folder, 'package');
@@ -95,18 +108,23 @@ export async function deploy(options: DeploymentOptions): Promise<Deployment> {
     'cluster-id': clusterId,
     'kube-server': kube.server,
     'kube-ca': Buffer.from(kube.ca ?? '').toString('base64'),
-    'queue-senders': [relay.arn, sweepSessions].join(','),
-    namespaces: namespaces.join(','),
+    'queue-senders': [relay.arn, replayer.arn, sweepSessions].join(','),
   };
-  const run = { cloud, folder, project, packageFolder, parameters };
-  await runOsls('package', run);
-  await runOsls('deploy', run);
+  const redeploy = async (namespaces: readonly string[]) => {
+    const given = { ...parameters, namespaces: namespaces.join(',') };
+    const run = { cloud, folder, project, packageFolder, parameters: given };
+    await runOsls('package', run);
+    await runOsls('deploy', run);
+  };
+  await redeploy(options.namespaces);
   await allowBatches(cloud, await physicalIdOf(cloud, 'AWS::IAM::Role', 'SweepRole'));
   return {
     queueUrlPrefix: await outputOf(cloud, 'QueueUrlPrefix'),
     packageFolder,
     relay,
+    replayer,
     stranger,
+    redeploy,
     hastenSweep: async () => hasten(cloud, await physicalIdOf(cloud, 'AWS::Events::Rule')),
   };
 }
@@ -164,7 +182,7 @@ async function putTokens(cloud: Cloud, token: string): Promise<void> {
 }
 
 /** @param allowed what its own policy allows, on everything */
-async function createUser(cloud: Cloud, name: string, allowed: string): Promise<Person> {
+async function createUser(cloud: Cloud, name: string, allowed: readonly string[]): Promise<Person> {
   const client = new IAMClient(clientOf(cloud));
   const { User: user } = await client.send(new CreateUserCommand({ UserName: name }));
   const { AccessKey: key } = await client.send(new CreateAccessKeyCommand({ UserName: name }));
@@ -180,17 +198,17 @@ async function createUser(cloud: Cloud, name: string, allowed: string): Promise<
 
 async function allowBatches(cloud: Cloud, role: string): Promise<void> {
   const client = new IAMClient(clientOf(cloud));
-  const PolicyDocument = allowing(batches);
+  const PolicyDocument = allowing([batches]);
   await client.send(
     new PutRolePolicyCommand({ RoleName: role, PolicyName: 'batches', PolicyDocument }),
   );
   client.destroy();
 }
 
-function allowing(action: string): string {
+function allowing(actions: readonly string[]): string {
   return JSON.stringify({
     Version: '2012-10-17',
-    Statement: [{ Effect: 'Allow', Action: action, Resource: '*' }],
+    Statement: [{ Effect: 'Allow', Action: actions, Resource: '*' }],
   });
 }
 
