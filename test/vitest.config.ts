@@ -1,8 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
 /**
- * Three projects: `unit` needs nothing but Node; `cluster` runs against a real API server and etcd, one file at a time,
- * because each file brings up a control plane of its own; `deploy` adds a stand-in for AWS and deploys to it. A test's
+ * Three projects: `unit` needs nothing but Node; `cluster` runs against a real API server and etcd, two files at
+ * a time, because each brings up a control plane of its own and waits for most of its time; `deploy` adds a stand-in for AWS and deploys to it. A test's
  * time limit ends one that hangs; it says nothing about speed, and holds on a machine many times slower.
  */
 export default defineConfig({
@@ -21,7 +21,7 @@ export default defineConfig({
         test: {
           name: 'cluster',
           include: ['test/cluster/**/*.test.ts'],
-          fileParallelism: false,
+          maxWorkers: 2,
           testTimeout: 120_000,
           hookTimeout: 900_000,
           sequence: { groupOrder: 1 },

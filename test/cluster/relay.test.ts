@@ -32,6 +32,9 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   let queue: FauxqsServer;
   let folder: string;
   let relay: Child<{ url: string }>;
+  /** What the relay has logged. */
+  const lines: string[] = [];
+  const resyncs = () => lines.filter((line) => line.includes('"msg":"resync"')).length;
   /** Between the relay and the API server. */
   let link: Link;
 
@@ -70,6 +73,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
   });
 
   function startRelay(): Promise<Child<{ url: string }>> {
+    lines.length = 0;
     return launch({
       name: 'the relay',
       entry: new URL('../../events/relay/main.ts', import.meta.url),
@@ -78,7 +82,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
         MILLRACE_STAGE: 'test',
         MILLRACE_QUEUE_ENDPOINT: queue.address,
         MILLRACE_RELAY_PORT: '0',
-        MILLRACE_LOG_LEVEL: 'warn',
+        MILLRACE_LOG_LEVEL: 'info',
         KUBECONFIG: join(folder, 'kubeconfig'),
         AWS_REGION: region,
         AWS_ACCESS_KEY_ID: 'test',
@@ -86,6 +90,7 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
       },
       announcement: z.object({ url: z.url() }),
       readyTimeoutMs: 30_000,
+      onLine: (line) => lines.push(line),
     });
   }
 
@@ -322,6 +327,8 @@ describe.skipIf(missingControlPlane !== undefined)('the relay on a real cluster'
     await expect.poll(counts('resync', 'a'), patience).toEqual([1, 1, 1, 1]);
     await expect.poll(counts('resync', 'b'), patience).toEqual([1, 1, 1, 1]);
     relay.signal('SIGHUP');
+    // Two signals at once come in no order.
+    await expect.poll(resyncs, patience).toBe(2);
     relay.signal('SIGTERM');
 
     expect(await relay.exited).toBe('code 0');

@@ -235,9 +235,14 @@ async function expectStatus(
   body: unknown,
   contentType = method === 'PATCH' ? 'application/json-patch+json' : 'application/json',
 ): Promise<void> {
-  const answer = await whenReachable(() =>
-    stage.connection.request({ method, path, contentType, body }),
-  );
+  const answer = await whenReachable(async () => {
+    const reply = await stage.connection.request({ method, path, contentType, body });
+    if (reply.status === 503) {
+      // An API server that has just started says so of paths that it does not serve yet.
+      throw new Error(`${method} ${path}: 503 ${JSON.stringify(reply.body)}`);
+    }
+    return reply;
+  });
   if (answer.status >= 300) {
     throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
   }
