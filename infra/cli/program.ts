@@ -138,11 +138,17 @@ function addConfig(program: Command, finish: Finish): void {
 function addDoctor(program: Command, finish: Finish): void {
   withSettings(program.command('doctor'))
     .description('Check that Millrace can work here: the cluster, the permissions, each Database.')
+    .option(
+      '--accounts [namespace]',
+      'ask for the service accounts that `millrace manifests` makes there, not for you (else millrace)',
+    )
     .option('--json', 'print one JSON object')
     .addHelpText('after', example('millrace doctor --kubeconfig ~/.kube/config -n db'))
-    .action(async (flags) => {
+    .action(async ({ accounts, ...flags }) => {
       const { doctor } = await import('./commands/doctor.ts');
-      finish(await doctor(flags));
+      const { defaultNamespace } = await import('#infra/kubernetes/base.ts');
+      const asked = accounts === true ? defaultNamespace : accounts;
+      finish(await doctor({ ...flags, ...(asked === undefined ? {} : { accounts: asked }) }));
     });
 }
 

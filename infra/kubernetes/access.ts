@@ -7,7 +7,7 @@ import type { ResourceKind } from '#shared/kube/resources.ts';
 export interface Access {
   readonly kind: ResourceKind;
   readonly verb: string;
-  readonly subresource?: 'status';
+  readonly subresource?: 'status' | 'proxy';
 }
 
 /** What the relay watches: every kind that the routes name. */

@@ -66,7 +66,10 @@ export function roles(grants: Grants): readonly Manifest[] {
 }
 
 /** Objects of which a step reads one that the user names; granted by that name alone. */
-const namedKinds: ReadonlySet<ResourceKind> = new Set(['Secret']);
+export const namedKinds: ReadonlySet<ResourceKind> = new Set(['Secret']);
+
+/** They follow from the method of the request: GET and POST are all that a data plane is asked by. */
+export const proxyVerbs = ['get', 'create'] as const;
 
 function accessOfIdentity(identity: IdentityName): readonly Access[] {
   if (identity === 'relay') {
@@ -121,21 +124,20 @@ function namedRoles(identity: IdentityName, grants: Grants): readonly Manifest[]
     return [
       role('Role', metadata, [
         ...ruleOnNames('secrets', ['get'], namesIn(secrets, namespace)),
-        // The proxy's verbs follow from the method of the request: GET and POST are all that a data plane is asked by.
-        ...ruleOnNames('services/proxy', ['get', 'create'], namesIn(services, namespace)),
+        ...ruleOnNames('services/proxy', proxyVerbs, namesIn(services, namespace)),
       ]),
       binding('RoleBinding', metadata, 'Role', metadata.name, identity, grants),
     ];
   });
 }
 
-function readsSecrets({ reads }: StepDeclaration): boolean {
+export function readsSecrets({ reads }: StepDeclaration): boolean {
   return reads.some(
     (permission) => permission.api === 'kubernetes' && permission.kind === 'Secret',
   );
 }
 
-function reachesServices({ reads }: StepDeclaration): boolean {
+export function reachesServices({ reads }: StepDeclaration): boolean {
   return reads.some(({ api }) => api === 'topology' || api === 'goverse' || api === 'admin');
 }
 

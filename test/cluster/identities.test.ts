@@ -26,6 +26,7 @@ import { isReady } from '#shared/kube/readiness.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { type KubeObject, type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
 import { databaseManifest } from '#test/builders/manifest.ts';
+import { runMillrace } from '../unit/infra/cli/run-millrace.ts';
 import { useInstalled } from './installed.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
 import { lookAs } from './look-as.ts';
@@ -317,6 +318,81 @@ describe.skipIf(missingControlPlane !== undefined)('an identity of Millrace', ()
       expect(await refusedRequests()).toEqual([]);
     });
   });
+
+  test('are what doctor asks about, and it says by which options the rest is granted', async () => {
+    const { api } = installed();
+    const body = {
+      apiVersion: 'millrace.dev/v1alpha1',
+      kind: 'Database',
+      metadata: { name: 'named' },
+      spec: {
+        name: 'postgres',
+        dataPlane: {
+          kind: 'multigres',
+          topology: {
+            service: { name: 'topo', port: 2379 },
+            tlsSecret: 'etcd-tls',
+            authSecret: secret.name,
+            globalRoot: '/multigres/global',
+          },
+          admin: { service: { name: 'multiadmin', port: 18_000 } },
+        },
+      },
+    };
+    const made = await api.request({
+      method: 'POST',
+      path: collectionPath('Database', namespace),
+      body,
+    });
+    expect(made.status, JSON.stringify(made.body)).toBe(201);
+    const kubeconfig = controlPlane().kubeconfigPath;
+
+    const { stdout } = await runMillrace([
+      'doctor',
+      '--accounts',
+      own,
+      '--json',
+      '--kubeconfig',
+      kubeconfig,
+    ]);
+
+    const { checks } = z.object({ checks: z.array(checkSchema) }).parse(JSON.parse(stdout));
+    const permissions = checks.filter(({ name }) => name.startsWith('permissions of '));
+    expect(permissions.map(({ result }) => result)).toEqual(permissions.map(() => 'ok'));
+    expect(permissions).toHaveLength(identityNames.length + 1);
+    expect(checks).toContainEqual({
+      name: 'Secrets and Services by name',
+      result: 'failed',
+      found: 'some are not granted',
+      advice:
+        'give `millrace manifests` --service default/https:topo:2379 --secret default/etcd-tls --service default/multiadmin:18000 besides',
+    });
+  });
+
+  test('have nothing where nobody has installed them', async () => {
+    const kubeconfig = controlPlane().kubeconfigPath;
+
+    const { exitCode, stdout } = await runMillrace([
+      'doctor',
+      '--accounts',
+      'elsewhere',
+      '--json',
+      '--kubeconfig',
+      kubeconfig,
+    ]);
+
+    const { checks } = z.object({ checks: z.array(checkSchema) }).parse(JSON.parse(stdout));
+    const permissions = checks.filter(({ name }) => name.startsWith('permissions of '));
+    expect(exitCode).toBe(1);
+    expect(permissions.map(({ result }) => result)).toEqual(permissions.map(() => 'failed'));
+  });
+});
+
+const checkSchema = z.object({
+  name: z.string(),
+  result: z.string(),
+  found: z.string(),
+  advice: z.string().optional(),
 });
 
 function shardManifest(): JsonObject {

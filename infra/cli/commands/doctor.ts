@@ -1,26 +1,34 @@
 import { leaseSchema } from '#events/relay/config.ts';
 import { accessOf, leaseAccess, relayAccess, sweepAccess } from '#infra/kubernetes/access.ts';
 import { declarations } from '#infra/kubernetes/declarations.ts';
-import { stepNames } from '#shared/api/steps.ts';
+import { type IdentityName, leaseName, namedKinds } from '#infra/kubernetes/rbac.ts';
+import { stepNames, sweepName } from '#shared/api/steps.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { checkApiServer } from '../doctor/api-server.ts';
 import type { Check } from '../doctor/check.ts';
 import { checkDatabases } from '../doctor/databases.ts';
 import { checkDefinitions } from '../doctor/definitions.ts';
 import { checkGoverseClusters } from '../doctor/goverse.ts';
-import { checkPermissions } from '../doctor/permissions.ts';
+import { checkNamedObjects } from '../doctor/named-objects.ts';
+import { type Need, checkPermissions } from '../doctor/permissions.ts';
 import { checkRelayVersions } from '../doctor/versions.ts';
 import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
 import { paint, print, printJson, table, withProgress } from '../terminal.ts';
 
+export interface DoctorFlags extends SettingsFlags {
+  readonly json?: boolean;
+  /** The namespace whose service accounts are asked about instead of the caller. */
+  readonly accounts?: string;
+}
+
 /** Looks at everything Millrace needs, changes nothing, and says what to do about each failure. */
-export async function doctor(flags: SettingsFlags & { readonly json?: boolean }): Promise<0 | 1> {
+export async function doctor(flags: DoctorFlags): Promise<0 | 1> {
   const settings = resolveSettings(flags, readEnvironment());
   const cluster = await openCluster(settings.kubeconfig.value, flags.context);
   try {
     const checks = await withProgress(
       'looking at the cluster',
-      examine(cluster, settings.namespaces.value),
+      examine(cluster, settings.namespaces.value, flags.accounts),
     );
     report(checks, flags.json === true);
     return checks.some((check) => check.result === 'failed') ? 1 : 0;
@@ -29,52 +37,72 @@ export async function doctor(flags: SettingsFlags & { readonly json?: boolean })
   }
 }
 
-async function examine(cluster: Cluster, namespaces: readonly string[]): Promise<readonly Check[]> {
+async function examine(
+  cluster: Cluster,
+  namespaces: readonly string[],
+  accountsIn: string | undefined,
+): Promise<readonly Check[]> {
   const apiServer = await checkApiServer(cluster);
   if (apiServer.some((check) => check.result === 'failed' && check.name !== 'clock')) {
     // Everything else would fail for the same reason.
     return apiServer;
   }
-  const [definitions, relay, permissions, databases, goverse] = await Promise.all([
+  const [definitions, relay, permissions, named, databases, goverse] = await Promise.all([
     checkDefinitions(cluster.kube),
     checkRelayVersions(cluster.kube),
-    checkEveryPermission(cluster, namespaces),
+    checkEveryPermission(cluster, namespaces, accountsIn),
+    Promise.all(
+      accountsIn === undefined ? [] : [checkNamedObjects(cluster, namespaces, accountsIn)],
+    ),
     checkDatabases(cluster, namespaces),
     checkGoverseClusters(cluster, namespaces),
   ]);
-  return [...apiServer, ...definitions, relay, ...permissions, ...databases, ...goverse];
+  return [...apiServer, ...definitions, relay, ...permissions, ...named, ...databases, ...goverse];
 }
 
+/** Of the caller, who is everything in `millrace dev`; or of the service accounts that `millrace manifests` makes. */
 function checkEveryPermission(
   { connection }: Cluster,
   namespaces: readonly string[],
+  accountsIn: string | undefined,
 ): Promise<readonly Check[]> {
-  const steps = stepNames.map((name) =>
+  const check = (account: IdentityName, need: Omit<Need, 'namespaces'> & Partial<Need>) =>
     checkPermissions(
-      `permissions of ${name}`,
-      accessOf(declarations[name]),
-      namespaces,
+      { namespaces, ...need },
+      accountsIn === undefined ? 'caller' : { namespace: accountsIn, account },
       connection,
-    ),
+    );
+  const relay = check('relay', { name: 'permissions of the relay', access: relayAccess });
+  const lease = leaseOf(accountsIn).map(({ namespace, name: object }) =>
+    check('relay', {
+      name: 'permissions of the relay’s lease',
+      access: leaseAccess,
+      namespaces: [namespace],
+      object,
+    }),
   );
-  const relay = checkPermissions('permissions of the relay', relayAccess, namespaces, connection);
-  const sweep = checkPermissions('permissions of the sweep', sweepAccess, namespaces, connection);
-  return Promise.all([relay, ...checkLease(connection), ...steps, sweep]);
+  const steps = stepNames.map((name) =>
+    check(name, {
+      name: `permissions of ${name}`,
+      access: accessOf(declarations[name]).filter(
+        // An account has these by the names of objects, of which there is a check of its own.
+        ({ kind }) => accountsIn === undefined || !namedKinds.has(kind),
+      ),
+    }),
+  );
+  const sweep = check(sweepName, { name: 'permissions of the sweep', access: sweepAccess });
+  return Promise.all([relay, ...lease, ...steps, sweep]);
 }
 
 /** Only where a Lease is named: a relay without one always sends. A name that is none is the relay's own to refuse. */
-function checkLease(connection: Cluster['connection']): readonly Promise<Check>[] {
+function leaseOf(
+  accountsIn: string | undefined,
+): readonly { readonly namespace: string; readonly name: string }[] {
+  if (accountsIn !== undefined) {
+    return [{ namespace: accountsIn, name: leaseName }];
+  }
   const lease = leaseSchema.safeParse(readEnvironment()['MILLRACE_LEASE']);
-  return lease.success
-    ? [
-        checkPermissions(
-          'permissions of the relay’s lease',
-          leaseAccess,
-          [lease.data.namespace],
-          connection,
-        ),
-      ]
-    : [];
+  return lease.success ? [lease.data] : [];
 }
 
 const marks = { ok: '✓', failed: '✗', skipped: '-' } as const;
