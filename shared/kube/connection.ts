@@ -10,6 +10,8 @@ export interface KubeAccess {
   readonly userAgent?: string;
   /** Asked before each connection or request, so that short-lived tokens stay fresh. */
   credentials(): Promise<KubeCredentials>;
+  /** Told when the API server knew nobody by them (401): what was kept of them is to be read again. */
+  onRefused?(): void;
 }
 
 export interface KubeCredentials {
@@ -42,6 +44,11 @@ export interface KubeResponse {
   readonly toldAt?: Instant;
   /** Parsed JSON; a string where the body is none. */
   readonly body: unknown;
+}
+
+/** Whether the API server answers a request itself, and not something behind its service proxy. */
+export function isAnsweredByItself({ path }: Pick<KubeRequest, 'path'>): boolean {
+  return !path.includes('/proxy');
 }
 
 /** One API server over HTTP/1.1 with kept connections. Redirects are not followed. */

@@ -1,7 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { connectHttp, readText } from '#shared/http/connection.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
-import type { KubeAccess, KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
+import {
+  type KubeAccess,
+  type KubeConnection,
+  type KubeRequest,
+  type KubeResponse,
+  isAnsweredByItself,
+} from './connection.ts';
 
 /** How long a plain request may take, in milliseconds, when it does not say. */
 const defaultTimeoutMs = 10_000;
@@ -77,7 +83,7 @@ function opener(access: KubeAccess) {
   ): Promise<IncomingMessage> {
     const credentials = await access.credentials();
     const payload = request.body === undefined ? undefined : JSON.stringify(request.body);
-    return connection.send({
+    const response = await connection.send({
       method: request.method,
       path: pathOf(server, request),
       headers: {
@@ -100,6 +106,10 @@ function opener(access: KubeAccess) {
       ...(credentials.key === undefined ? {} : { key: credentials.key }),
       ...(signal === undefined ? {} : { signal }),
     });
+    if (response.statusCode === 401 && isAnsweredByItself(request)) {
+      access.onRefused?.();
+    }
+    return response;
   }
 
   return { send, close: () => connection.close() };
