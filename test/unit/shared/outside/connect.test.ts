@@ -27,7 +27,7 @@ async function serve(...refused: readonly string[]) {
     )
       ? 401
       : 404;
-    response.end('{}');
+    response.end(JSON.stringify({ kind: 'Status', reason: 'NotFound' }));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
