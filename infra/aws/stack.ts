@@ -19,6 +19,7 @@ import {
 import { archive, archiveOutputs } from './archive.ts';
 import { joinNetwork, networkConditions, networkParameters, networkStatements } from './network.ts';
 import {
+  roleOutputs,
   signInConditions,
   signInParameters,
   signInStatements,
@@ -157,6 +158,7 @@ function resources(): Template {
         Value: queueUrlPrefix(),
       },
       ...archiveOutputs,
+      ...roleOutputs,
     },
     extensions: Object.assign({}, ...functionNames.map(joinNetwork)),
   };

@@ -1,5 +1,5 @@
 import type { SSMClient } from '@aws-sdk/client-ssm';
-import { keepRead } from '#shared/kernel/kept-read.ts';
+import { type KeptRead, keepRead } from '#shared/kernel/kept-read.ts';
 
 /** How long a token is used before it is read again, in milliseconds: a rotated one is in use after at most so long. */
 const keptMs = 5 * 60_000;
@@ -16,7 +16,7 @@ const requestTimeoutMs = 5_000;
  *
  * @param name the parameter's name, `/millrace/prod/kube-token`
  */
-export function tokenFromParameter(name: string, region: string): () => Promise<string> {
+export function tokenFromParameter(name: string, region: string): KeptRead<string> {
   let connecting: Promise<SSMClient> | undefined;
   return keepRead(async () => readToken(await (connecting ??= openClient(region)), name), keptMs);
 }

@@ -10,7 +10,9 @@ import {
 } from '@aws-sdk/client-cloudformation';
 import {
   CreateAccessKeyCommand,
+  CreateRoleCommand,
   CreateUserCommand,
+  EntityAlreadyExistsException,
   IAMClient,
   PutRolePolicyCommand,
   PutUserPolicyCommand,
@@ -27,8 +29,13 @@ import {
 } from '#infra/local/cloud/start.ts';
 import { startGuarded } from '#infra/local/control-plane/guard.ts';
 import { readLastLines } from '#infra/local/control-plane/log-tail.ts';
-import { idPrefix } from '#infra/aws/template.ts';
-import { functionNames, stepNames, tokenParameterName } from '#shared/api/steps.ts';
+import { idPrefix, roleId } from '#infra/aws/template.ts';
+import {
+  type FunctionName,
+  functionNames,
+  stepNames,
+  tokenParameterName,
+} from '#shared/api/steps.ts';
 import type { KubeAccess } from '#shared/kube/connection.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -42,6 +49,11 @@ export interface AccessKey {
   readonly secretAccessKey: string;
 }
 
+/** What whoever has taken a role signs with. */
+export interface Session extends AccessKey {
+  readonly sessionToken: string;
+}
+
 export interface Person extends AccessKey {
   readonly arn: string;
 }
@@ -51,8 +63,10 @@ export interface DeploymentOptions {
   readonly folder: string;
   readonly namespaces: readonly string[];
   readonly kube: KubeAccess;
-  /** What the functions sign in to the API server with. */
-  readonly kubeToken: string;
+  /** What the functions sign in to the API server with, where it is a token. */
+  readonly kubeToken?: string;
+  /** Of the stack, besides those that every deployment needs. */
+  readonly parameters?: Readonly<Record<string, string>>;
 }
 
 export interface Deployment {
@@ -68,6 +82,8 @@ export interface Deployment {
   readonly stranger: Person;
   /** Deploys again, with other namespaces for the functions to act in. */
   redeploy(namespaces: readonly string[]): Promise<void>;
+  /** The name of a function's role. */
+  roleOf(name: FunctionName): Promise<string>;
   /** Lets the schedule of the sweep tick every minute, the shortest there is, instead of every five. */
   hastenSweep(): Promise<void>;
 }
@@ -97,7 +113,9 @@ export function clientOf({ endpoint }: Cloud, credentials: AccessKey = cloudAdmi
  */
 export async function deploy(options: DeploymentOptions): Promise<Deployment> {
   const { cloud, folder, kube } = options;
-  await putTokens(cloud, options.kubeToken);
+  if (options.kubeToken !== undefined) {
+    await putTokens(cloud, options.kubeToken);
+  }
   const relay = await createUser(cloud, 'relay', [batches]);
   const replayer = await createUser(cloud, 'replayer', [batches, ...moving]);
   const stranger = await createUser(cloud, 'stranger', ['sqs:*']);
@@ -109,6 +127,7 @@ export async function deploy(options: DeploymentOptions): Promise<Deployment> {
     'kube-server': kube.server,
     'kube-ca': Buffer.from(kube.ca ?? '').toString('base64'),
     'queue-senders': [relay.arn, replayer.arn, sweepSessions].join(','),
+    ...options.parameters,
   };
   const redeploy = async (namespaces: readonly string[]) => {
     const given = { ...parameters, namespaces: namespaces.join(',') };
@@ -125,6 +144,7 @@ export async function deploy(options: DeploymentOptions): Promise<Deployment> {
     replayer,
     stranger,
     redeploy,
+    roleOf: (name) => physicalIdOf(cloud, 'AWS::IAM::Role', roleId(name)),
     hastenSweep: async () => hasten(cloud, await physicalIdOf(cloud, 'AWS::Events::Rule')),
   };
 }
@@ -179,6 +199,47 @@ async function putTokens(cloud: Cloud, token: string): Promise<void> {
     await client.send(new PutParameterCommand({ Name, Type: 'SecureString', Value: token }));
   }
   client.destroy();
+}
+
+/** Makes a role that everybody of the account may take, and takes it, as Lambda does for a function. */
+export async function sessionOf(cloud: Cloud, role: string): Promise<Session> {
+  const iam = new IAMClient(clientOf(cloud));
+  const trust = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Principal: { AWS: '*' }, Action: 'sts:AssumeRole' }],
+  });
+  await iam
+    .send(new CreateRoleCommand({ RoleName: role, AssumeRolePolicyDocument: trust }))
+    .catch((error: unknown) => {
+      if (!(error instanceof EntityAlreadyExistsException)) {
+        throw error;
+      }
+    });
+  iam.destroy();
+  const arn = `arn:aws:iam::${cloudAccount}:role/${role}`;
+  const query = new URLSearchParams({
+    Action: 'AssumeRole',
+    Version: '2011-06-15',
+    RoleArn: arn,
+    RoleSessionName: 'test',
+  });
+  const { host } = new URL(cloud.endpoint);
+  const { headers = {} } = aws4.sign(
+    { host, path: `/?${query.toString()}`, service: 'sts', region: cloudRegion },
+    cloudAdministrator,
+  );
+  const answer = await fetch(`${cloud.endpoint}/?${query.toString()}`, {
+    headers: new Headers(Object.entries(headers).map(([name, value]) => [name, String(value)])),
+  });
+  const text = await answer.text();
+  const valueOf = (name: string) => new RegExp(`<${name}>([^<]+)<`).exec(text)?.[1];
+  return z
+    .object({ accessKeyId: z.string(), secretAccessKey: z.string(), sessionToken: z.string() })
+    .parse({
+      accessKeyId: valueOf('AccessKeyId'),
+      secretAccessKey: valueOf('SecretAccessKey'),
+      sessionToken: valueOf('SessionToken'),
+    });
 }
 
 /** @param allowed what its own policy allows, on everything */
