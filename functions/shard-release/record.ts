@@ -59,7 +59,7 @@ export type ReleaseState = (typeof releaseStates)[number];
 
 export type ReleaseRecord = StepRecord<ReleaseState, ReleaseData>;
 
-const recordSchema: z.ZodType<ReleaseRecord> = envelopeSchema.extend({
+export const releaseRecordSchema: z.ZodType<ReleaseRecord> = envelopeSchema.extend({
   state: z.enum(releaseStates),
   data,
 }) as z.ZodType<ReleaseRecord>;
@@ -72,6 +72,6 @@ export function readReleaseRecord(cluster: {
   return readRecord(
     cluster.annotations?.[recordAnnotation('shard-release')],
     cluster.uid,
-    recordSchema,
+    releaseRecordSchema,
   );
 }

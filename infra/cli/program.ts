@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import * as z from 'zod';
+import { version } from '#shared/api/version.ts';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { UsageError } from './usage-error.ts';
@@ -16,12 +15,7 @@ type ExitCode = 0 | 1 | 2;
  */
 export async function runProgram(words: readonly string[]): Promise<ExitCode> {
   let exitCode: ExitCode = 0;
-  const program = new Command('millrace')
-    .description('Day-2 operations for sharded databases on Kubernetes, one short step at a time.')
-    .version(version(), '-V, --version')
-    .exitOverride()
-    .showHelpAfterError('(add --help for the options and an example)');
-  addCommands(program, (code) => {
+  const program = makeProgram((code) => {
     exitCode = code;
   });
   try {
@@ -32,6 +26,17 @@ export async function runProgram(words: readonly string[]): Promise<ExitCode> {
   }
 }
 
+/** Every command with its options, none of which is run yet. */
+export function makeProgram(finish: Finish): Command {
+  const program = new Command('millrace')
+    .description('Day-2 operations for sharded databases on Kubernetes, one short step at a time.')
+    .version(version, '-V, --version')
+    .exitOverride()
+    .showHelpAfterError('(add --help for the options and an example)');
+  addCommands(program, finish);
+  return program;
+}
+
 function exitCodeOf(error: unknown): ExitCode {
   if (error instanceof CommanderError) {
     // Commander has written what there is to say.
@@ -39,11 +44,6 @@ function exitCodeOf(error: unknown): ExitCode {
   }
   process.stderr.write(`millrace: ${describeError(error)}\n`);
   return error instanceof ConfigurationError || error instanceof UsageError ? 2 : 1;
-}
-
-function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return z.object({ version: z.string() }).parse(JSON.parse(text)).version;
 }
 
 type Finish = (code: ExitCode) => void;

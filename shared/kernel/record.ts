@@ -35,10 +35,11 @@ export type RecordRead<R extends StepRecord = StepRecord> =
   | { readonly kind: 'foreign'; readonly text: string; readonly uid: string }
   | { readonly kind: 'unreadable'; readonly text: string; readonly why: string };
 
-const wakeSchema = z.union([
-  z.strictObject({ every: z.number().int().min(1).max(86_400) }),
-  z.strictObject({ at: z.string().refine((text) => parseInstant(text) !== undefined) }),
-]);
+const everySchema = z.strictObject({ every: z.number().int().min(1).max(86_400) });
+const atSchema = z.strictObject({
+  at: z.string().refine((text) => parseInstant(text) !== undefined),
+});
+const wakeSchema = z.union([everySchema, atSchema]);
 
 /** The part of a record that is the same for every step. */
 export const envelopeSchema = z.strictObject({
@@ -57,8 +58,8 @@ export const envelopeSchema = z.strictObject({
 /** Whose a record is, whatever else stands in it. */
 const ownerSchema = z.looseObject({ v: z.literal(1), uid: z.string() });
 
-/** What the relay reads of a record. */
-const wakeOnlySchema = z.looseObject({ wake: wakeSchema });
+/** What the relay reads of a record. Whatever a newer step says besides, it is woken: an early look does no harm. */
+const wakeOnlySchema = z.looseObject({ wake: z.union([everySchema.strip(), atSchema.strip()]) });
 
 /** The longest record a step may write that declares no other length, in bytes of its JSON. */
 export const maxRecordBytes = 1024;

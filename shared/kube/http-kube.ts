@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { version } from '#shared/api/version.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
 import type { KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
@@ -292,6 +293,7 @@ function endingOf(answer: Answer, ref: ObjectRef): WriteResult {
     return { kind: 'written', resourceVersion: body?.metadata?.resourceVersion ?? '' };
   }
   const why = `writing ${describe(ref)}: ${reasonOf(response)}`;
+  refuseOldDefinition(response, ref);
   switch (response.status) {
     case 404:
     case 409:
@@ -325,6 +327,28 @@ function endingOf(answer: Answer, ref: ObjectRef): WriteResult {
       );
     default:
       throw new RetryableError('WriteFailed', why);
+  }
+}
+
+/** A status with a field that the definition does not have (server-side apply says so in a 500), or another value. */
+const undeclaredField = /(\.status[A-Za-z0-9.[\]"=-]*): field not declared in schema/;
+
+/**
+ * Functions that are newer than the definitions write what the API server does not know. Nothing is lost by it but time:
+ * the record has moved on, and the status follows once the definitions do, which emits no event.
+ */
+function refuseOldDefinition(response: KubeResponse, ref: ObjectRef): void {
+  const field =
+    undeclaredField.exec(statusMessage(response))?.[1] ??
+    causesOf(response).find(
+      ({ field: at, reason }) => at.startsWith('status.') && reason === 'FieldValueNotSupported',
+    )?.field;
+  if (field !== undefined) {
+    throw new RetryableError(
+      'DefinitionOutdated',
+      `writing ${describe(ref)}: the installed definition does not know what ${field} says: apply the definitions of millrace ${version}`,
+      { afterSeconds: 300 },
+    );
   }
 }
 
@@ -373,12 +397,12 @@ const mostFields = 3;
 
 /** ` (spec.backoffLimit: FieldValueInvalid)`: which fields are wrong and how, never what stands in them. */
 function fieldsOf(response: KubeResponse): string {
-  const parsed = causesSchema.safeParse(response.body);
-  if (!parsed.success) {
-    return '';
-  }
-  const causes = parsed.data.details.causes.map(({ field, reason }) => `${field}: ${reason}`);
-  return ` (${[...new Set(causes)].slice(0, mostFields).join(', ')})`;
+  const causes = causesOf(response).map(({ field, reason }) => `${field}: ${reason}`);
+  return causes.length === 0 ? '' : ` (${[...new Set(causes)].slice(0, mostFields).join(', ')})`;
+}
+
+function causesOf(response: KubeResponse) {
+  return causesSchema.safeParse(response.body).data?.details.causes ?? [];
 }
 
 /** `Shard db/orders` */

@@ -32,6 +32,8 @@ export interface StageUnderTest extends BuiltStage {
 export interface StageUse {
   /** Starts what the topology is kept in; a plain etcd when absent. */
   readonly startTopology?: (folder: string) => Promise<StageTopology & AsyncDisposable>;
+  /** Makes the installation whose `millrace dev` is run, and returns its command; this one when absent. */
+  readonly makeCommand?: (folder: string) => Promise<string>;
   /** Told every line that `millrace dev` writes to stderr. */
   readonly onRemark?: (line: string) => void;
   /** Puts the admission policies in force, for which all of `millrace dev` is the steps' user. */
@@ -41,6 +43,7 @@ export interface StageUse {
 /** Gives the file a control plane, a stand-in data plane and `millrace dev`, from before its first to after its last test. */
 export function useStage({
   startTopology,
+  makeCommand,
   onRemark,
   hasPolicies = false,
 }: StageUse = {}): () => StageUnderTest {
@@ -68,12 +71,14 @@ export function useStage({
       close: nothing,
     };
     topology = await startTopology?.(folder);
+    const command = await makeCommand?.(folder);
     const built = await buildStage({
       folder,
       speed,
       screen,
       signal: new AbortController().signal,
       ...(topology === undefined ? {} : { topology }),
+      ...(command === undefined ? {} : { command }),
     });
     for (const policy of hasPolicies ? policiesFor(built.millraceUser) : []) {
       await applyTo(built.stage.connection, policy);

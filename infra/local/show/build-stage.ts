@@ -58,6 +58,8 @@ export interface StageOptions {
   readonly speed: number;
   readonly screen: Screen;
   readonly signal: AbortSignal;
+  /** The path of another installation's `millrace.mjs`; of this one when not given. */
+  readonly command?: string;
   /** Starts an S3 server too. */
   readonly hasBucket?: boolean;
   /** What the topology is kept in, started and ended by the caller; a plain etcd of the stage when absent. */
@@ -129,12 +131,13 @@ export async function buildStage(options: StageOptions): Promise<BuiltStage> {
 async function startMillraceOn(
   controlPlane: ControlPlane,
   connection: KubeConnection,
-  { folder, screen }: StageOptions,
+  { folder, screen, command }: StageOptions,
   stack: AsyncDisposableStack,
 ) {
   screen.progress('starting millrace dev', 0);
   const decisions = { all: new Array<DecisionLine>(), changes: new Changes() };
   const millrace = await startMillrace({
+    ...(command === undefined ? {} : { command }),
     kubeconfig: await kubeconfigFor(controlPlane, folder),
     namespace,
     dataDir: join(folder, 'millrace'),

@@ -7,7 +7,7 @@ import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
 import { readEnvironment } from '#infra/cli/settings.ts';
 import { freeze } from './freeze.ts';
 
-const command = fileURLToPath(new URL('../../cli/millrace.mjs', import.meta.url));
+const ownCommand = fileURLToPath(new URL('../../cli/millrace.mjs', import.meta.url));
 
 /** Part of its queues' names, whatever the caller's environment says. */
 export const queueStage = 'local';
@@ -44,6 +44,8 @@ export interface MillraceProcess {
 }
 
 export interface MillraceOptions {
+  /** The path of another installation's `millrace.mjs`; of this one when not given. */
+  readonly command?: string;
   readonly kubeconfig: string;
   readonly namespace: string;
   readonly dataDir: string;
@@ -98,7 +100,7 @@ export async function startMillrace(options: MillraceOptions): Promise<MillraceP
 }
 
 async function launchDev(options: MillraceOptions): Promise<Dev> {
-  const { sweepSeconds } = options;
+  const { sweepSeconds, command = ownCommand } = options;
   const child = spawn(process.execPath, [command, ...wordsOf(options)], {
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
