@@ -69,14 +69,33 @@ export interface HintFacts {
 }
 
 /**
- * Builds the hint of a step about a target. The same facts give the same id.
+ * Builds the hint of a step about a target. The same facts give the same id. Where there is no room for a trace context it
+ * goes without: a hint is worth more than a trace.
  *
  * Throws a RangeError when it would be longer than {@link maxHintBytes}: only names far beyond those that the API
  * admits can do that.
  */
-export function makeHint(facts: HintFacts): Hint {
+export function makeHint({ traceparent, ...facts }: HintFacts): Hint {
+  const hint = hintOf(facts);
+  const bytes = bytesOf(hint);
+  if (bytes > maxHintBytes) {
+    const { kind, namespace, name } = facts.target;
+    throw new RangeError(`a hint about ${kind} ${namespace}/${name} would have ${bytes} bytes`);
+  }
+  if (traceparent === undefined) {
+    return hint;
+  }
+  const traced = { ...hint, data: { ...hint.data, traceparent } };
+  return bytesOf(traced) > maxHintBytes ? hint : traced;
+}
+
+function bytesOf(hint: Hint): number {
+  return Buffer.byteLength(JSON.stringify(hint));
+}
+
+function hintOf(facts: Omit<HintFacts, 'traceparent'>): Hint {
   const { kind, plural, namespace, name, uid, resourceVersion } = facts.target;
-  const hint: Hint = {
+  return {
     specversion: '1.0',
     id: `${uid}/${facts.token}/${facts.step}`,
     source: facts.source,
@@ -90,14 +109,8 @@ export function makeHint(facts: HintFacts): Hint {
       name,
       uid,
       ...(resourceVersion === undefined ? {} : { resourceVersion }),
-      ...(facts.traceparent === undefined ? {} : { traceparent: facts.traceparent }),
     },
   };
-  const bytes = Buffer.byteLength(JSON.stringify(hint));
-  if (bytes > maxHintBytes) {
-    throw new RangeError(`a hint about ${kind} ${namespace}/${name} would have ${bytes} bytes`);
-  }
-  return hint;
 }
 
 /** `millrace-<stage>-<step>`, and its dead-letter queue. */

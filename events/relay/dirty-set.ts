@@ -1,6 +1,7 @@
 import type { HintCause } from '#events/hint.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
+import type { LeftContext } from '#shared/kernel/trace.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
 import { maxBatchEntries } from '#shared/queue/queue.ts';
 import { Arrivals } from './arrivals.ts';
@@ -14,6 +15,8 @@ export interface Target {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
+  /** The trace of whoever changed it last and said so. */
+  readonly left?: LeftContext;
 }
 
 /** A step has to look at a target. */
@@ -23,6 +26,8 @@ export interface Mark {
   readonly cause: HintCause;
   /** What moved: a resourceVersion, or a timer's tick in milliseconds since the epoch. */
   readonly token: string;
+  /** The trace that it belongs to, where that is not the target's own. */
+  readonly left?: LeftContext;
 }
 
 export interface Dirty {

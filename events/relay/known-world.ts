@@ -5,6 +5,7 @@ import { type Wake, wakeOf } from '#shared/kernel/record.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
 import { type Audience, type Concern, concernsOf, digestOf } from './digest.ts';
 import type { Mark, Target } from './dirty-set.ts';
+import { type FoundContext, contextIn, laterOf } from './left-context.ts';
 import type { Sleeper } from './wakes.ts';
 import { type WatchedObject, textAt } from './watched-object.ts';
 
@@ -21,6 +22,8 @@ export interface Findings {
   }[];
   /** Objects that appeared, vanished or concern somebody otherwise than before. */
   differences: number;
+  /** What of a target's annotations about its trace is not what they should be. */
+  ignored?: { readonly target: Target; readonly why: string };
 }
 
 /** All that is kept of an object. */
@@ -169,8 +172,16 @@ export class KnownWorld {
     }
     // The strings that an object keeps for life are kept once, not anew with each of its events.
     const { namespace, name } = before?.object ?? object.metadata;
+    const found = this.#contextOf(kind, annotations);
     const now: Known = {
-      object: { kind, namespace, name, uid: before?.object.uid ?? uid, resourceVersion },
+      object: {
+        kind,
+        namespace,
+        name,
+        uid: before?.object.uid ?? uid,
+        resourceVersion,
+        ...(found?.kind === 'left' ? { left: found.left } : {}),
+      },
       concerns: concernsOf(this.#routing, kind, object),
       references: this.#referencesOf(kind, object),
       label,
@@ -178,6 +189,9 @@ export class KnownWorld {
       seenAt: this.#lists,
     };
     this.#shelf(kind, namespace).set(name, now);
+    if (found !== undefined && 'ignored' in found) {
+      findings.ignored = { target: now.object, why: found.ignored };
+    }
     for (const { step, target } of this.#routing.routes) {
       if (target === kind) {
         this.#targets.set(uid, now.object);
@@ -194,6 +208,16 @@ export class KnownWorld {
       this.#tell(audience, now.object, cause, resourceVersion, findings);
     }
     findings.differences += changed.length > 0 ? 1 : 0;
+  }
+
+  /** Of targets alone: they are what people and pipelines change. */
+  #contextOf(
+    kind: ResourceKind,
+    annotations: Readonly<Record<string, string>>,
+  ): FoundContext | undefined {
+    return this.#routing.routes.some(({ target }) => target === kind)
+      ? contextIn(annotations)
+      : undefined;
   }
 
   #referencesOf(kind: ResourceKind, object: WatchedObject): readonly string[] {
@@ -239,7 +263,15 @@ export class KnownWorld {
     for (const target of this.#recipients(audience, about)) {
       for (const route of this.#routing.routes) {
         if (route.target === target.kind && (audience.to === 'referrers' || route.members)) {
-          findings.marks.push({ step: route.step, target, cause, token });
+          // A change of a Database is the cause of the looks at its Shards.
+          const left = laterOf(target.left, about.left);
+          findings.marks.push({
+            step: route.step,
+            target,
+            cause,
+            token,
+            ...(left === undefined ? {} : { left }),
+          });
         }
       }
     }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import * as z from 'zod';
 import { openQueues } from '#events/sending.ts';
 import { version } from '#shared/api/version.ts';
 import { ConfigurationError, readConfig } from '#shared/kernel/config.ts';
@@ -8,6 +9,7 @@ import { describeError } from '#shared/kernel/errors.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { accessFromKubeconfig, accessInCluster } from '#shared/kube/kubeconfig.ts';
+import { openTracer } from '#shared/tracing/open-tracer.ts';
 import { type RelayConfig, relayConfigSchema } from './config.ts';
 import { identityOf } from './identity.ts';
 import { type RelayOptions, startRelay } from './start.ts';
@@ -19,6 +21,12 @@ setFlagsFromString('--optimize-for-size');
 
 /** How long a stop may go on sending, in milliseconds: well within a pod's usual 30 s of grace. */
 const stopGraceMs = 10_000;
+
+/** And then on sending spans. */
+const flushMs = 2_000;
+
+/** OpenTelemetry's variables are its own, and none of them is refused. */
+const wholeEnvironment = z.record(z.string(), z.string());
 
 /** A Ctrl-C may come twice: from the terminal, and passed on by whatever started this process. */
 const samePressMs = 500;
@@ -38,6 +46,13 @@ async function main(): Promise<void> {
       ? await accessInCluster()
       : await accessFromKubeconfig(config.KUBECONFIG, config.MILLRACE_KUBE_CONTEXT);
   const queues = openQueues(config);
+  const tracer = await openTracer(readConfig(wholeEnvironment), {
+    serviceName: 'millrace-relay',
+    resource: { 'k8s.cluster.name': config.MILLRACE_CLUSTER_ID },
+    onFailure(why) {
+      logger.warn({ why }, 'traces not exported');
+    },
+  });
   const relay = await startRelay({
     clusterId: config.MILLRACE_CLUSTER_ID,
     stage: config.MILLRACE_STAGE,
@@ -48,11 +63,13 @@ async function main(): Promise<void> {
     host: config.MILLRACE_RELAY_HOST ?? (config.KUBECONFIG === undefined ? '0.0.0.0' : '127.0.0.1'),
     port: config.MILLRACE_RELAY_PORT,
     logger,
+    ...(tracer === undefined ? {} : { tracer }),
     ...leaseOf(config),
   });
 
   const stop = async (): Promise<void> => {
     const isAllSent = await relay.stop(stopGraceMs);
+    await tracer?.flush(flushMs);
     logger.info({ isAllSent }, 'stopped');
     queues.close();
     process.exit(0);

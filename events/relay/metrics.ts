@@ -38,6 +38,8 @@ export function createRelayMetrics(timers: Timers): RelayMetrics {
           return wakes.inc({ step: news.step });
         case 'resync':
           return resyncs.inc();
+        case 'ignored':
+          return;
         case 'listed':
           lists.inc({ kind: news.resource.kind, how: news.how });
           return gaps.inc({ kind: news.resource.kind }, news.gaps);

@@ -2,9 +2,10 @@ import { type Routing, routing as everyRoute, watchedKinds } from '#events/route
 import type { StepName } from '#shared/api/steps.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
+import type { Tracer } from '#shared/kernel/trace.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
 import type { QueueSender } from '#shared/queue/queue.ts';
-import { DirtySet, type Mark } from './dirty-set.ts';
+import { DirtySet, type Mark, type Target } from './dirty-set.ts';
 import { type Findings, KnownWorld } from './known-world.ts';
 import type { ListMode, ReflectedResource, ReflectorNews, ReflectorSink } from './reflector.ts';
 import { Sender, type SenderLimits, type SenderNews, senderLimits } from './sender.ts';
@@ -41,6 +42,8 @@ export type RelayNews =
       readonly gaps: number;
     }
   | { readonly kind: 'sender'; readonly news: SenderNews }
+  /** What a target's annotations say of its trace is not what they should. */
+  | { readonly kind: 'ignored'; readonly target: Target; readonly why: string }
   /** A target hints too often: its next hint is held back. */
   | { readonly kind: 'slowed'; readonly mark: Mark }
   | { readonly kind: 'woke'; readonly step: StepName }
@@ -56,6 +59,8 @@ export interface RelayParts {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly report: (news: RelayNews) => void;
+  /** Where the spans of hints go; nowhere when absent. */
+  readonly tracer?: Tracer;
   /** Whether this relay is the one that sends; always when absent. Each change is told by {@link Relay.leadershipChanged}. */
   readonly isLeading?: () => boolean;
   readonly routing?: Routing;
@@ -266,8 +271,11 @@ export class Relay {
     };
   }
 
-  #take({ marks, wakes }: Findings): void {
+  #take({ marks, wakes, ignored }: Findings): void {
     const now = this.#parts.timers.now();
+    if (ignored !== undefined) {
+      this.#parts.report({ kind: 'ignored', ...ignored });
+    }
     for (const { sleeper, wake, version } of wakes) {
       this.#wakes.set(sleeper, wake, now, version);
     }

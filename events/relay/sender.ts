@@ -1,9 +1,20 @@
 import { type Hint, makeHint, queueName } from '#events/hint.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import { describeError } from '#shared/kernel/errors.ts';
+import {
+  type Attributes,
+  type Correlation,
+  type OpenSpan,
+  type Origin,
+  type Tracer,
+  correlationOf,
+  originOf,
+  silentSpan,
+  traceparentOf,
+} from '#shared/kernel/trace.ts';
 import { resourceTypes } from '#shared/kube/resources.ts';
 import { type QueueSender, type SendOutcome, maxBatchEntries } from '#shared/queue/queue.ts';
-import type { Dirty, DirtySet } from './dirty-set.ts';
+import type { Dirty, DirtySet, Mark } from './dirty-set.ts';
 import type { PaceLimits } from './pace.ts';
 import { type BackoffLimits, type Timers, backoffMs } from './timers.ts';
 
@@ -36,7 +47,7 @@ export const senderLimits: SenderLimits = {
 
 /** What sending went through, for logs and metrics. */
 export type SenderNews =
-  | { readonly kind: 'sent'; readonly dirty: Dirty }
+  | { readonly kind: 'sent'; readonly dirty: Dirty; readonly correlation: Correlation }
   /** Part of a batch or all of it was not acknowledged; `hints` of them are owed still. */
   | {
       readonly kind: 'failed';
@@ -60,6 +71,16 @@ export interface SenderParts {
   /** Asked before each batch: whether this relay is the one that sends. */
   readonly isLeading: () => boolean;
   readonly report: (news: SenderNews) => void;
+  /** Where the spans of hints go; nowhere when absent. */
+  readonly tracer?: Tracer;
+}
+
+/** A hint on its way. */
+interface Sending {
+  readonly hint: Hint;
+  readonly dirty: Dirty;
+  readonly span: OpenSpan;
+  readonly correlation: Correlation;
 }
 
 interface Lane {
@@ -208,10 +229,13 @@ export class Sender {
     for (const [place, each] of sendable.entries()) {
       if (acknowledged.has(String(place))) {
         dirty.acknowledge(each.dirty);
-        this.#parts.report({ kind: 'sent', dirty: each.dirty });
+        const { dirty: sent, correlation } = each;
+        this.#parts.report({ kind: 'sent', dirty: sent, correlation });
       } else {
+        each.span.fail('not_acknowledged');
         dirty.giveBack(each.dirty);
       }
+      each.span.end();
     }
     lane.batches -= 1;
     this.#goOn(lane, owed.length, outcome);
@@ -241,23 +265,45 @@ export class Sender {
     this.#checkDrained();
   }
 
-  #withHint(dirty: Dirty): { hint: Hint; dirty: Dirty }[] {
+  #withHint(dirty: Dirty): Sending[] {
     const { step, target, cause, token } = dirty.mark;
     const { plural } = resourceTypes[target.kind];
     const { clusterId: source } = this.#parts;
+    const { span, origin } = this.#traced(dirty);
+    const traceparent = traceparentIn(span, origin);
     try {
-      const at = dirty.markedAt;
-      return [
-        {
-          hint: makeHint({ step, cause, source, target: { ...target, plural }, token, at }),
-          dirty,
-        },
-      ];
+      const hint = makeHint({
+        step,
+        cause,
+        source,
+        target: { ...target, plural },
+        token,
+        at: dirty.markedAt,
+        ...(traceparent === undefined ? {} : { traceparent }),
+      });
+      span.set({ 'cloudevents.event_id': hint.id, 'cloudevents.event_type': hint.type });
+      return [{ hint, dirty, span, correlation: correlationOf(span, origin) }];
     } catch (error) {
+      span.fail('unsendable');
+      span.end();
       this.#parts.dirty.acknowledge(dirty);
       this.#parts.report({ kind: 'unsendable', dirty, why: describeError(error) });
       return [];
     }
+  }
+
+  /** A relay that traces nothing hands on the trace of whoever changed the target, for as long as that is young. */
+  #traced({ mark }: Dirty): { readonly span: OpenSpan; readonly origin: Origin } {
+    const { stage, timers, tracer } = this.#parts;
+    const origin = originOf(mark.left ?? mark.target.left, timers.now());
+    const queue = queueName(stage, mark.step);
+    const span =
+      tracer?.start(`send ${queue}`, {
+        kind: 'producer',
+        origin,
+        attributes: attributesOf(mark, queue),
+      }) ?? silentSpan;
+    return { span, origin };
   }
 
   /** Whoever does not lead owes nothing: the one that does sends the same. */
@@ -266,6 +312,23 @@ export class Sender {
       this.#finish?.();
     }
   }
+}
+
+function traceparentIn({ context }: OpenSpan, { parent }: Origin): string | undefined {
+  const continued = context ?? parent;
+  return continued === undefined ? undefined : traceparentOf(continued);
+}
+
+/** By OpenTelemetry's names, and by ours where it has none. */
+function attributesOf({ step, cause, target }: Mark, queue: string): Attributes {
+  return {
+    'messaging.destination.name': queue,
+    'k8s.namespace.name': target.namespace,
+    'millrace.step': step,
+    'millrace.cause': cause,
+    'millrace.target.kind': target.kind,
+    'millrace.target.name': target.name,
+  };
 }
 
 function cancelTimers(lane: Lane): void {

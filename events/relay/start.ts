@@ -10,7 +10,7 @@ import { systemTimers } from './timers.ts';
 
 export interface RelayOptions extends Pick<
   RelayParts,
-  'clusterId' | 'stage' | 'namespaces' | 'queues' | 'limits'
+  'clusterId' | 'stage' | 'namespaces' | 'queues' | 'limits' | 'tracer'
 > {
   /** Called once per watched resource, each of which holds a socket for as long as the relay runs, and for the lease. */
   connect(): KubeConnection;
@@ -169,6 +169,10 @@ function logNews(logger: Logger, news: RelayNews): void {
       return logSender(logger, news);
     case 'woke':
       return logger.debug({ step: news.step }, 'wake is due');
+    case 'ignored': {
+      const { kind, namespace, name } = news.target;
+      return logger.debug({ kind, namespace, name, why: news.why }, 'trace context ignored');
+    }
     case 'slowed': {
       const { step, target } = news.mark;
       const { kind, namespace, name, uid } = target;
@@ -203,7 +207,10 @@ function logSender(logger: Logger, { news }: Extract<RelayNews, { kind: 'sender'
     case 'sent': {
       const { step, target, cause, token } = news.dirty.mark;
       const { kind, namespace, name, uid } = target;
-      return logger.debug({ step, cause, kind, namespace, name, uid, token }, 'hint sent');
+      return logger.debug(
+        { step, cause, kind, namespace, name, uid, token, ...news.correlation },
+        'hint sent',
+      );
     }
     case 'failed':
       return logger.warn({ step: news.step, hints: news.hints, why: news.why }, 'send failed');

@@ -63,6 +63,13 @@ const parametersSchema = z
       )
       .optional(),
     'log-level': logLevel,
+    'otel-endpoint': z
+      .url({
+        protocol: /^https?$/,
+        error:
+          'must be the http(s):// address of a collector that takes OTLP over HTTP, without /v1/traces; leave it out to trace nothing',
+      })
+      .optional(),
     'subnet-ids': exactList
       .refine(
         (ids) => ids.every((id) => /^subnet-([0-9a-f]{8}|[0-9a-f]{17})$/.test(id)),

@@ -98,6 +98,10 @@ function addManifests(program: Command, finish: Finish): void {
     .option('--image <reference>', "the relay's image")
     .option('--queue-url-prefix <url>', "what the stack's output QueueUrlPrefix says")
     .option('--queue-endpoint <url>', "an SQS endpoint other than AWS's")
+    .option(
+      '--otel-endpoint <url>',
+      'the collector that the relay sends traces to; none when absent',
+    )
     .option('--region <region>', 'the region of the queues')
     .option('--relay-role-arn <arn>', 'the role of AWS that the relay sends with, by IRSA')
     .option('--work-namespace <namespace>', 'work in this namespace only; repeats', appended)

@@ -13,6 +13,8 @@ import {
   releaseMirror,
   releasedClaim,
   shutdownMode,
+  traceparentAnnotation,
+  traceparentTime,
   templateHash,
 } from '#shared/api/annotations.ts';
 import {
@@ -87,6 +89,18 @@ const annotations: readonly (readonly [key: string, on: string, by: string, mean
     'Shard',
     'people',
     '`<type>/<token>`: one backup besides the schedules for each new value, with the type `full`, `differential` or `incremental` and a token of at most 40 letters, digits and `._:-`.',
+  ],
+  [
+    traceparentAnnotation,
+    'Shard, Database, GoverseCluster',
+    'people, pipelines',
+    'The W3C `traceparent` of the change. The relay continues it; no step is woken by it.',
+  ],
+  [
+    traceparentTime,
+    'Shard, Database, GoverseCluster',
+    'people, pipelines',
+    'When that was written there, as Unix seconds or RFC 3339: for ten minutes what follows belongs to that trace, later it is linked to it.',
   ],
   [
     shutdownMode,

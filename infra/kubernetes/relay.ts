@@ -27,6 +27,8 @@ export interface RelaySettings {
   readonly queueUrlPrefix: string;
   /** An SQS endpoint other than AWS's. */
   readonly queueEndpoint?: string;
+  /** The collector of traces; nothing is traced without one. */
+  readonly otelEndpoint?: string;
   readonly image: string;
   /** Empty: all. */
   readonly workNamespaces: readonly string[];
@@ -53,7 +55,7 @@ export function relayManifests(namespace: string, settings?: RelaySettings): rea
       metadata: { name: relayName, namespace, labels },
       spec: { minAvailable: 1, selector: { matchLabels: selector } },
     },
-    networkPolicy(namespace),
+    networkPolicy(namespace, settings?.otelEndpoint),
   ];
 }
 
@@ -135,12 +137,14 @@ function variablesOf(settings: RelaySettings | undefined): { readonly [name: str
   if (settings === undefined) {
     return {};
   }
-  const { clusterId, stage, region, queueUrlPrefix, queueEndpoint, workNamespaces } = settings;
+  const { clusterId, stage, region, queueUrlPrefix, workNamespaces } = settings;
+  const { queueEndpoint, otelEndpoint } = settings;
   return {
     MILLRACE_CLUSTER_ID: clusterId,
     MILLRACE_STAGE: stage,
     MILLRACE_QUEUE_URL_PREFIX: queueUrlPrefix,
     ...(queueEndpoint === undefined ? {} : { MILLRACE_QUEUE_ENDPOINT: queueEndpoint }),
+    ...(otelEndpoint === undefined ? {} : { OTEL_EXPORTER_OTLP_ENDPOINT: otelEndpoint }),
     ...(workNamespaces.length === 0 ? {} : { MILLRACE_NAMESPACES: workNamespaces.join(',') }),
     AWS_REGION: region,
   };
@@ -148,9 +152,11 @@ function variablesOf(settings: RelaySettings | undefined): { readonly [name: str
 
 /**
  * Pods anywhere in the cluster may ask when they may go; nobody from outside may ask anything. It talks to the name server,
- * the API server and the queues, whose addresses no policy can name: so by port.
+ * the API server, the queues and a collector of traces, whose addresses no policy can name: so by port.
  */
-function networkPolicy(namespace: string): Manifest {
+function networkPolicy(namespace: string, otelEndpoint: string | undefined): Manifest {
+  const usual = [443, 6443, 80];
+  const collector = portOf(otelEndpoint);
   return {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
@@ -168,9 +174,21 @@ function networkPolicy(namespace: string): Manifest {
             { protocol: 'TCP', port: 6443 },
             // Where a pod of EKS gets its credentials from.
             { protocol: 'TCP', port: 80 },
+            ...(collector === undefined || usual.includes(collector)
+              ? []
+              : [{ protocol: 'TCP', port: collector }]),
           ],
         },
       ],
     },
   };
+}
+
+/** Of a URL, also where it leaves it out. */
+function portOf(url: string | undefined): number | undefined {
+  if (url === undefined) {
+    return undefined;
+  }
+  const { port, protocol } = new URL(url);
+  return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
 }

@@ -31,6 +31,11 @@ const labelFields = z.record(z.string(), z.string());
 
 /** Which release wrote the line. */
 const version = text.describe('the release');
+/** Where a trace is there, the span that the line belongs to; without one of its own the trace alone. */
+const traceFields = {
+  trace_id: text.regex(/^[0-9a-f]{32}$/).optional(),
+  span_id: text.regex(/^[0-9a-f]{16}$/).optional(),
+};
 
 /** What every function says in every line. */
 const invocation = {
@@ -48,6 +53,7 @@ export const writers: { readonly [Writer in LineWriter]: z.ZodRawShape } = {
     ...invocation,
     target: z.string().describe('`shd/<namespace>/<name>`'),
     hint: z.string().describe('its id: `<uid>/<version or tick>/<step>`'),
+    ...traceFields,
   },
   sweep: { function: z.literal(sweepName), ...invocation },
   relay: { process: z.literal('relay'), cluster: text, version },
@@ -164,6 +170,18 @@ export const logLines: Readonly<Record<string, LogLine>> = {
     fields: { messageId: text, reason: z.literal('HintRefused'), why },
     what: 'no hint, or none for this function; it is kept for inspection',
   },
+  'trace context ignored': {
+    by: ['look', 'relay'],
+    levels: ['debug'],
+    fields: { kind: kind.optional(), namespace, name: text.optional(), why },
+    what: 'the `traceparent` of a hint or of an annotation is none; the work goes on without',
+  },
+  'traces not exported': {
+    by: ['step', 'relay'],
+    levels: ['warn'],
+    fields: { why },
+    what: 'spans are lost, and nothing else; said once for each outage of the collector',
+  },
   'visibility not changed': {
     by: ['step'],
     levels: ['warn'],
@@ -215,7 +233,16 @@ export const logLines: Readonly<Record<string, LogLine>> = {
   'hint sent': {
     by: ['relay'],
     levels: ['debug'],
-    fields: { step, cause: text, kind, namespace, name: text, uid: text, token: text },
+    fields: {
+      step,
+      cause: text,
+      kind,
+      namespace,
+      name: text,
+      uid: text,
+      token: text,
+      ...traceFields,
+    },
     what: 'the queue has acknowledged it',
   },
   'wake is due': {

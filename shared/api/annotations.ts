@@ -23,6 +23,13 @@ export const backupNow = 'millrace.dev/backup-now';
 /** On any target, by people: a new token wakes every step once. */
 export const reconcileRequest = 'millrace.dev/reconcile';
 
+/**
+ * On any target, by whoever changes it: the W3C trace context of the change, and when it was written there, as Unix seconds
+ * or RFC 3339. Read by the relay alone; no step is woken by them.
+ */
+export const traceparentAnnotation = 'millrace.dev/traceparent';
+export const traceparentTime = 'millrace.dev/traceparent-ts';
+
 /** On a pod, by drain-step: `draining` or `finished`. Derived, never read back as truth. */
 export const drainMirror = 'drain.millrace.dev/state';
 

@@ -28,6 +28,7 @@ import { type Clock, type Instant, toText } from './instant.ts';
 import type { Logger } from './logger.ts';
 import { type StepRecord, maxRecordBytes, recordText, wakeOf } from './record.ts';
 import type { StepDeclaration } from './step.ts';
+import { type Attributes, type Tracer, silentTracer } from './trace.ts';
 import { refuseBrokenWrites, writeShards } from './write-shards.ts';
 
 /** Everything that can write. Held by the executor alone. */
@@ -48,6 +49,8 @@ export interface Invocation {
   remainingMs(): number;
   /** Told what is counted, as soon as the record that accounts for it is written. */
   readonly onCounts?: (counts: readonly Count[]) => void;
+  /** Where each effect's span goes; nowhere when absent. */
+  readonly tracer?: Tracer;
 }
 
 export type Execution =
@@ -109,7 +112,7 @@ export async function execute(
         afterSeconds: 1,
       });
     }
-    const result = await perform(step, effect, state, writers, invocation);
+    const result = await performTraced(step, effect, state, writers, invocation);
     if (result.kind === 'lostRace') {
       return { kind: 'lostRace', why: result.why, effects: done };
     }
@@ -330,6 +333,29 @@ function keyOf(record: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+function performTraced(
+  step: StepDeclaration,
+  effect: Effect,
+  state: TargetState,
+  writers: Writers,
+  invocation: Invocation,
+): Promise<WriteResult> {
+  const { tracer = silentTracer } = invocation;
+  return tracer.run(effect.kind, { attributes: attributesOf(effect) }, () =>
+    perform(step, effect, state, writers, invocation),
+  );
+}
+
+/** What is written to, never what is written. */
+function attributesOf(effect: Effect): Attributes {
+  return {
+    'millrace.effect': effect.kind,
+    ...('object' in effect
+      ? { 'millrace.object.kind': effect.object.kind, 'millrace.object.name': effect.object.name }
+      : {}),
+  };
 }
 
 async function perform(

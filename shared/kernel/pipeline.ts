@@ -13,7 +13,7 @@ import type { KubeReader } from '#shared/kube/kube.ts';
 import { commaList, logLevel, readConfig } from './config.ts';
 import { RefusedEffect, RetryableError, TerminalError, describeError } from './errors.ts';
 import { type Invocation, type Writers, emitFailure, execute } from './execute.ts';
-import { type Clock, wallClock } from './instant.ts';
+import { type Clock, parseInstant, wallClock } from './instant.ts';
 import { type Logger, createLogger } from './logger.ts';
 import { LookMeter } from './look-meter.ts';
 import type { Ports } from './ports.ts';
@@ -21,6 +21,16 @@ import { present } from './read.ts';
 import { type SandboxParts, deadlineOf, inSandbox } from './sandbox.ts';
 import type { Step } from './step.ts';
 import { Meter, telemetryFrom, telemetryVariables } from './telemetry.ts';
+import {
+  type Attributes,
+  type Origin,
+  type Span,
+  type Tracer,
+  correlationOf,
+  originOf,
+  parseTraceparent,
+  silentTracer,
+} from './trace.ts';
 import type { StepName } from '#shared/api/steps.ts';
 
 /** What a handler is told by its environment. Documented in README.md, section Configuration. */
@@ -44,6 +54,8 @@ export interface Outside {
   readonly writers: Writers;
   /** Makes a message visible again after so many seconds (SQS ChangeMessageVisibility). */
   changeVisibility(receiptHandle: string, seconds: number): Promise<void>;
+  /** Where spans go; nowhere when absent. */
+  readonly tracer?: Tracer;
 }
 
 export interface PipelineParts extends SandboxParts {
@@ -67,9 +79,21 @@ const maxLooks = 3;
 const backoffBaseSeconds = 5;
 const backoffLimitSeconds = 300;
 
+/** How long spans may take to be sent at the end of an invocation, in milliseconds, and what is kept free behind it. */
+const flushMs = 1_000;
+const flushReserveMs = 250;
+
 /** What one look is made with. */
 interface Look extends Invocation {
+  readonly tracer: Tracer;
   readonly told: LookMeter;
+}
+
+/** The messages of a batch about one target, with the hint that each of them is. */
+interface Group {
+  readonly hint: Hint;
+  readonly others: Hint[];
+  readonly messages: SQSRecord[];
 }
 
 /** How one message ended. */
@@ -89,7 +113,13 @@ export function createHandler<T extends TargetKind, Snapshot>(
 ) {
   return inSandbox<SQSEvent, SQSBatchResponse, PipelineParts>(
     () => assemble(step.name, connect),
-    (event, remainingMs, parts) => runBatch(step, event, remainingMs, parts),
+    async (event, remainingMs, parts) => {
+      try {
+        return await runBatch(step, event, remainingMs, parts);
+      } finally {
+        await flushTraces(parts, remainingMs);
+      }
+    },
   );
 }
 
@@ -109,6 +139,20 @@ async function assemble(stepName: StepName, connect: Connect): Promise<PipelineP
   };
 }
 
+/** What this invocation traced is sent before its sandbox is frozen. A collector that is away costs a second at most. */
+async function flushTraces(
+  { outside, logger }: PipelineParts,
+  remainingMs: () => number,
+): Promise<void> {
+  if (outside.tracer === undefined) {
+    return;
+  }
+  const why = await outside.tracer.flush(Math.min(flushMs, remainingMs() - flushReserveMs));
+  if (why !== undefined) {
+    logger.warn({ why }, 'traces not exported');
+  }
+}
+
 /** Runs one batch. Exported for the worlds in which the same code is tested without Lambda. */
 export async function runBatch<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
@@ -120,7 +164,7 @@ export async function runBatch<T extends TargetKind, Snapshot>(
   const deadline = deadlineOf(parts, remainingMs);
   const limit = pLimit(targetsAtOnce);
   const endings = new Map<SQSRecord, Ending>();
-  const byTarget = new Map<string, { hint: Hint; messages: SQSRecord[] }>();
+  const byTarget = new Map<string, Group>();
 
   for (const message of event.Records) {
     const hint = readHint(message.body, step.target, parts.config);
@@ -135,23 +179,19 @@ export async function runBatch<T extends TargetKind, Snapshot>(
       continue;
     }
     const key = `${hint.data.namespace}/${hint.data.name}`;
-    const group = byTarget.get(key) ?? { hint, messages: [] };
-    group.messages.push(message);
-    byTarget.set(key, group);
+    const group = byTarget.get(key);
+    if (group === undefined) {
+      byTarget.set(key, { hint, others: [], messages: [message] });
+    } else {
+      group.others.push(hint);
+      group.messages.push(message);
+    }
   }
 
   await Promise.all(
     [...byTarget.values()].map((group) =>
       limit(async () => {
-        const ending = await lookUntilSettled(
-          step,
-          group.hint,
-          group.messages,
-          deadline,
-          remainingMs,
-          meter,
-          parts,
-        );
+        const ending = await lookTraced(step, group, deadline, remainingMs, meter, parts);
         group.messages.forEach((message) => endings.set(message, ending));
       }),
     ),
@@ -198,10 +238,60 @@ function readHint(
   return hint;
 }
 
+/** The look as a span: a child of what caused its hint; hints that only share the look are linked. */
+function lookTraced<T extends TargetKind, Snapshot>(
+  step: Step<T, Snapshot>,
+  group: Group,
+  deadline: AbortSignal,
+  remainingMs: () => number,
+  meter: Meter,
+  parts: PipelineParts,
+): Promise<Ending> {
+  const { hint, others } = group;
+  const { parent, links } = originOfHint(hint, parts);
+  const origin: Origin = {
+    ...(parent === undefined ? {} : { parent }),
+    links: [...links, ...others.flatMap(contextsIn)],
+  };
+  const { tracer = silentTracer } = parts.outside;
+  return tracer.run(
+    `${step.name} look`,
+    { kind: 'consumer', origin, attributes: attributesOf(step.name, group) },
+    (span) => lookUntilSettled(step, group, { span, origin }, deadline, remainingMs, meter, parts),
+  );
+}
+
+/** Of a hint without a context, or with one that is none, nothing is known; the clock is not asked then. */
+function originOfHint(hint: Hint, { clock }: Pick<PipelineParts, 'clock'>): Origin {
+  const [context] = contextsIn(hint);
+  return context === undefined
+    ? { links: [] }
+    : originOf({ context, at: parseInstant(hint.time) }, clock());
+}
+
+function contextsIn({ data: { traceparent } }: Hint) {
+  const context = traceparent === undefined ? undefined : parseTraceparent(traceparent);
+  return context === undefined ? [] : [context];
+}
+
+/** By OpenTelemetry's names, and by ours where it has none. */
+function attributesOf(step: StepName, { hint, messages }: Group): Attributes {
+  const { kind, namespace, name } = hint.data;
+  return {
+    'messaging.batch.message_count': messages.length,
+    'cloudevents.event_id': hint.id,
+    'cloudevents.event_type': hint.type,
+    'k8s.namespace.name': namespace,
+    'millrace.step': step,
+    'millrace.target.kind': kind,
+    'millrace.target.name': name,
+  };
+}
+
 async function lookUntilSettled<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
-  hint: Hint,
-  messages: readonly SQSRecord[],
+  { hint, messages }: Group,
+  { span, origin }: { readonly span: Span; readonly origin: Origin },
   deadline: AbortSignal,
   remainingMs: () => number,
   meter: Meter,
@@ -211,14 +301,19 @@ async function lookUntilSettled<T extends TargetKind, Snapshot>(
   const logger = parts.logger.child({
     target: `${shortNames[step.target]}/${namespace}/${name}`,
     hint: hint.id,
+    ...correlationOf(span, origin),
   });
-  const told = new LookMeter(meter, step.name, hint);
+  if (hint.data.traceparent !== undefined && contextsIn(hint).length === 0) {
+    logger.debug({ why: 'the hint’s traceparent is none' }, 'trace context ignored');
+  }
+  const told = new LookMeter(meter, step.name, hint, span);
   const invocation: Look = {
     clock: parts.clock,
     logger,
     signal: deadline,
     remainingMs,
     onCounts: (counts) => told.counted(counts),
+    tracer: parts.outside.tracer ?? silentTracer,
     told,
   };
   const attempt = Math.max(
@@ -247,7 +342,7 @@ async function lookOnce<T extends TargetKind, Snapshot>(
   invocation: Look,
   outside: Outside,
 ): Promise<boolean> {
-  const { logger, clock, signal, told } = invocation;
+  const { logger, clock, signal, tracer, told } = invocation;
   const read = await outside.kube.get<T>({ kind: step.target, ...target }, signal);
   if (read.kind === 'absent') {
     logger.info(
@@ -261,7 +356,9 @@ async function lookOnce<T extends TargetKind, Snapshot>(
     throw new RetryableError('TargetUnknown', read.why);
   }
   const object: KubeObject<T> = read.value;
-  const snapshot = await step.observe(present(object), outside.ports, signal, clock);
+  const snapshot = await tracer.run('observe', {}, () =>
+    step.observe(present(object), outside.ports, signal, clock),
+  );
   const decision = step.decide(snapshot, clock());
   const execution = await execute(step, object, decision, outside.writers, invocation).catch(
     async (error: unknown) => {

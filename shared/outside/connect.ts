@@ -10,28 +10,44 @@ import { kubeClient } from '#shared/kube/http-kube.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
 import type { S3Transport } from '#shared/repository/s3-repository.ts';
 import { connectSqsReceiver } from '#shared/queue/sqs-receiver.ts';
+import { openTracer } from '#shared/tracing/open-tracer.ts';
 import { apiServerSchema, connectApiServer } from './api-server.ts';
 import { dataPlanes } from './data-plane.ts';
 import { goverseClusters } from './goverse.ts';
 import { repositories } from './repository.ts';
 
+/** Less than the second that an invocation waits for, and less than the SDK's pause before it tries again. */
+const exportTimeoutMs = 750;
+
 /** Connects everything a handler talks to. Nothing is sent before the first read. */
 export const connectOutside: Connect = async (environment, stepName) => {
   const config = readConfig(handlerConfigSchema, environment);
   const access = readConfig(apiServerSchema, environment);
-  const connection = await connectApiServer(access, stepName);
+  const tracer = await openTracer(environment, {
+    serviceName: `millrace-${stepName}`,
+    resource: { 'k8s.cluster.name': config.MILLRACE_CLUSTER_ID },
+    exportTimeoutMs,
+  });
+  const connected = await connectApiServer(access, stepName);
   const queues = connectSqsReceiver({
     region: access.AWS_REGION,
     ...(config.MILLRACE_QUEUE_ENDPOINT === undefined
       ? {}
       : { endpoint: config.MILLRACE_QUEUE_ENDPOINT }),
   });
-  return outsideOver(connection, config.MILLRACE_CLUSTER_ID, async (receiptHandle, seconds) => {
-    if (config.MILLRACE_QUEUE_URL === undefined) {
-      throw new Error('MILLRACE_QUEUE_URL is not set, so the queue’s own visibility applies');
-    }
-    await queues.changeVisibility(config.MILLRACE_QUEUE_URL, receiptHandle, seconds);
-  });
+  const over = (connection: KubeConnection): Outside =>
+    outsideOver(connection, config.MILLRACE_CLUSTER_ID, async (receiptHandle, seconds) => {
+      if (config.MILLRACE_QUEUE_URL === undefined) {
+        throw new Error('MILLRACE_QUEUE_URL is not set, so the queue’s own visibility applies');
+      }
+      await queues.changeVisibility(config.MILLRACE_QUEUE_URL, receiptHandle, seconds);
+    });
+  if (tracer === undefined) {
+    return over(connected);
+  }
+  const { tracedConnection, tracedOutside } = await import('./traced.ts');
+  const traced = tracedConnection(connected, tracer, access.MILLRACE_KUBE_SERVER);
+  return tracedOutside(over(traced), tracer);
 };
 
 /** Everything a handler talks to, by one connection to the API server; data planes are reached as their Database says. */

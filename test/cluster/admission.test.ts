@@ -10,6 +10,8 @@ import {
   recordAnnotation,
   releaseMirror,
   releasedClaim,
+  traceparentAnnotation,
+  traceparentTime,
 } from '#shared/api/annotations.ts';
 import { goverseLabel, shardLabel } from '#shared/api/labels.ts';
 import type { KubeRequest } from '#shared/kube/connection.ts';
@@ -228,6 +230,20 @@ describe.skipIf(missingControlPlane !== undefined)('the admission policies (Z5)'
         expect([byStep, cleared]).toEqual(['admitted', 'admitted']);
       },
     );
+
+    test('the trace of a change is theirs to leave, with the change and without', async () => {
+      const annotations = { [traceparentAnnotation]: 'anything', [traceparentTime]: '1' };
+
+      const alone = await annotate('admin', 'Shard', 'orders', annotations);
+      const byStep = await annotate('drain-step', 'Shard', 'orders', { [traceparentTime]: '2' });
+      const taken = await annotate('drain-step', 'Shard', 'orders', {
+        [traceparentAnnotation]: null,
+      });
+
+      expect(alone).toBe('admitted');
+      expect(byStep).toMatch(refused('millrace-targets'));
+      expect(taken).toMatch(refused('millrace-targets'));
+    });
 
     test('a target with a record may be created, since a foreign uid is ignored', async () => {
       const { metadata, ...rest } = attachedShardManifest('restored');

@@ -25,6 +25,7 @@ export const optionalParameters = {
   namespaces: 'db,web',
   'kube-token-parameter': '/elsewhere/token',
   'log-level': 'warn',
+  'otel-endpoint': 'http://collector.example:4318',
   'subnet-ids': 'subnet-0a0a0a0a,subnet-0b0b0b0b0b0b0b0b0',
   'security-group-ids': 'sg-0a0a0a0a',
   'alarm-topic': 'arn:aws:sns:us-east-1:111122223333:on-call',

@@ -44,6 +44,7 @@ const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
   [/^@kubernetes\/client-node$/, /^shared\/kube\//],
   [/^@bufbuild\/protobuf/, /^shared\/topology\//],
   [/^croner$/, /^shared\/api\/cron\.ts$/],
+  [/^@opentelemetry\//, /^shared\/tracing\//],
 ];
 
 const rules: readonly Rule[] = [
@@ -123,7 +124,7 @@ const rules: readonly Rule[] = [
     isBroken: (source) =>
       source.path.startsWith('shared/kernel/') &&
       runtimeImportsOf(source).some((specifier) =>
-        /^#shared\/(outside|queue|topology|admin|repository|kube\/http)/.test(specifier),
+        /^#shared\/(outside|queue|topology|admin|repository|tracing|kube\/http)/.test(specifier),
       ),
     violation: {
       path: 'shared/kernel/a.ts',

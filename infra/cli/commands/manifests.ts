@@ -15,6 +15,7 @@ export interface ManifestsFlags {
   readonly image?: string;
   readonly queueUrlPrefix?: string;
   readonly queueEndpoint?: string;
+  readonly otelEndpoint?: string;
   readonly region?: string;
   readonly relayRoleArn?: string;
   readonly workNamespace?: readonly string[];
@@ -89,6 +90,7 @@ const flagsSchema = z.object({
   image: z.string('is missing: the relay’s image, best by its digest'),
   queueUrlPrefix: z.url('is missing or no URL: what the stack’s output QueueUrlPrefix says'),
   queueEndpoint: z.url('is no URL').optional(),
+  otelEndpoint: z.url({ protocol: /^https?$/, error: 'is no http(s):// address' }).optional(),
   region: z.string('is missing: the region of the queues'),
   relayRoleArn: z.string().optional(),
   workNamespace: z.array(label).default([]),
@@ -120,7 +122,7 @@ function installationIn(flags: ManifestsFlags): Installation {
     );
   }
   const { namespace, workNamespace, secret, service, user, relayRoleArn, ...relay } = parsed.data;
-  const { queueEndpoint, ...required } = relay;
+  const { queueEndpoint, otelEndpoint, ...required } = relay;
   return {
     namespace,
     workNamespaces: workNamespace,
@@ -128,7 +130,11 @@ function installationIn(flags: ManifestsFlags): Installation {
     services: service,
     users: user,
     ...(relayRoleArn === undefined ? {} : { relayRoleArn }),
-    relay: { ...required, ...(queueEndpoint === undefined ? {} : { queueEndpoint }) },
+    relay: {
+      ...required,
+      ...(queueEndpoint === undefined ? {} : { queueEndpoint }),
+      ...(otelEndpoint === undefined ? {} : { otelEndpoint }),
+    },
   };
 }
 

@@ -149,6 +149,7 @@ function startWorkerOf(options: ChildrenOptions, queueUrl: string, port: number)
   const { functionTimeoutSeconds, functionConcurrency, sweepSeconds } = options.settings;
   return startWorkerProcess({
     environment: {
+      ...tracingOf(options.environment),
       ...sharedEnvironment(options, queueUrl),
       ...options.credentials,
       MILLRACE_WORKER_PORT: String(port),
@@ -158,6 +159,13 @@ function startWorkerOf(options: ChildrenOptions, queueUrl: string, port: number)
     },
     ...linesOf(options, 'worker'),
   });
+}
+
+/** The functions trace where the caller's environment says so, as the relay does that gets all of it. */
+function tracingOf(environment: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(environment).filter(([name]) => name.startsWith('OTEL_')),
+  );
 }
 
 function sharedEnvironment(options: ChildrenOptions, queueUrl: string): Record<string, string> {

@@ -20,6 +20,17 @@ const facts: HintFacts = {
   at: Date.parse('2026-01-01T00:00:00Z') as Instant,
 };
 
+const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+
+function fits(given: HintFacts): boolean {
+  try {
+    makeHint(given);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 describe('a hint', () => {
   test('has the public form', () => {
     const hint = makeHint(facts);
@@ -44,8 +55,6 @@ describe('a hint', () => {
   });
 
   test('carries a trace context when there is one', () => {
-    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
-
     const hint = makeHint({ ...facts, traceparent });
 
     expect(hintSchema.parse(hint).data.traceparent).toBe(traceparent);
@@ -70,6 +79,25 @@ describe('a hint', () => {
     ['no target', { data: null }],
   ])('is none with %s', (_, part) => {
     expect(hintSchema.safeParse({ ...makeHint(facts), ...part }).success).toBe(false);
+  });
+
+  test('L6: goes without its trace context where there is no room for both', () => {
+    const target = { ...facts.target, namespace: 'n'.repeat(63), name: 'a'.repeat(63) };
+    const most = { ...facts, source: 'c'.repeat(100), token: '9'.repeat(20), traceparent };
+
+    const hint = makeHint({ ...most, target });
+    const longest = Array.from({ length: 100 }).flatMap((_, place) => {
+      const source = 'c'.repeat(place + 1);
+      const tight = { ...facts, source, target: { ...target, name: 'a'.repeat(253) } };
+      return fits(tight) ? [makeHint({ ...tight, traceparent })] : [];
+    });
+
+    expect(hint.data.traceparent).toBe(traceparent);
+    expect(longest.length).toBeGreaterThan(0);
+    expect(longest.every(({ data }) => data.traceparent === undefined)).toBe(true);
+    for (const each of [hint, ...longest]) {
+      expect(Buffer.byteLength(JSON.stringify(each))).toBeLessThanOrEqual(maxHintBytes);
+    }
   });
 
   test('L6: is valid and fits its limit for every name the API server admits in a label', () => {

@@ -53,6 +53,20 @@ describe('the relay’s Deployment', () => {
     });
   });
 
+  test('says where traces go, and the policy lets it go there', () => {
+    const traced = { ...settings, otelEndpoint: 'http://collector.observability:4318' };
+
+    const { env } = containerOf(traced);
+    const policy = relayManifests('millrace', traced).find(({ kind }) => kind === 'NetworkPolicy');
+
+    expect(env).toContainEqual({
+      name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+      value: 'http://collector.observability:4318',
+    });
+    expect(JSON.stringify(policy)).toContain('{"protocol":"TCP","port":4318}');
+    expect(JSON.stringify(relayManifests('millrace', settings))).not.toMatch(/OTEL|4318/);
+  });
+
   test('of the base leaves what only the installation knows to a ConfigMap', () => {
     const { env, envFrom } = containerOf();
 

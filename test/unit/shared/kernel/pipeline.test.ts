@@ -9,9 +9,11 @@ import { createLogger } from '#shared/kernel/logger.ts';
 import { type Outside, type PipelineParts, runBatch } from '#shared/kernel/pipeline.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import type { Step } from '#shared/kernel/step.ts';
+import type { Tracer } from '#shared/kernel/trace.ts';
 import type { WriteResult } from '#shared/kube/kube.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
+import { RecordedTracer } from '#test/builders/recorded-tracer.ts';
 
 /** Every line that any of these tests made the pipeline write. */
 const written: Record<string, unknown>[] = [];
@@ -28,18 +30,26 @@ afterEach(() => {
 const shardUid = '0f8fad5b-d9cb-469f-a165-70867728950e';
 
 function aHint(
-  change: { source?: string; namespace?: string; name?: string; kind?: string } = {},
+  change: {
+    source?: string;
+    namespace?: string;
+    name?: string;
+    kind?: string;
+    traceparent?: string;
+    time?: string;
+  } = {},
 ): string {
   const { source = 'test', namespace = 'db', name = 'orders', kind = 'Shard' } = change;
+  const { traceparent, time = '2026-01-01T00:00:00Z' } = change;
   return JSON.stringify({
     specversion: '1.0',
     id: `${shardUid}/4711/drain-step`,
     source,
     type: 'dev.millrace.hint.changed',
     subject: `shards/${namespace}/${name}`,
-    time: '2026-01-01T00:00:00Z',
+    time,
     datacontenttype: 'application/json',
-    data: { kind, namespace, name, uid: shardUid, resourceVersion: '4711' },
+    data: { kind, namespace, name, uid: shardUid, resourceVersion: '4711', traceparent },
   });
 }
 
@@ -72,6 +82,7 @@ interface Situation {
   readonly write?: () => WriteResult;
   /** What every decision says is to be told as metrics. */
   readonly told?: Pick<Decision, 'counts' | 'gauges'>;
+  readonly tracer?: Tracer;
 }
 
 /** The pipeline with scripted ports, and what happened. */
@@ -141,6 +152,7 @@ function aPipeline(situation: Situation = {}) {
     changeVisibility: async (receipt, seconds) => {
       seen.visibility.push([receipt, seconds]);
     },
+    ...(situation.tracer === undefined ? {} : { tracer: situation.tracer }),
   };
   const parts: PipelineParts = {
     telemetry: {
@@ -404,5 +416,107 @@ describe('the pipeline', () => {
       1, 42,
     ]);
     expect(await ending(new Error('a defect'))).toEqual([1, 3]);
+  });
+});
+
+describe('a look whose hint belongs to a trace', () => {
+  const traceId = '0af7651916cd43dd8448eb211c80319c';
+  const spanId = 'b7ad6b7169203331';
+  const traceparent = `00-${traceId}-${spanId}-01`;
+
+  test('is a span below that of the hint, with what was decided and done, and its lines name it', async () => {
+    const tracer = new RecordedTracer();
+    const { seen, run } = aPipeline({
+      tracer,
+      write: () => ({ kind: 'written', resourceVersion: '8' }),
+    });
+
+    await run(anEvent(aMessage('a', aHint({ traceparent }))));
+
+    const [look] = tracer.named('drain-step look');
+    expect(tracer.spans.map(({ name }) => name)).toEqual(['drain-step look', 'observe', 'advance']);
+    expect(look).toMatchObject({ traceId, parentSpanId: spanId, links: [], hasEnded: true });
+    expect(look?.attributes).toMatchObject({
+      'millrace.step': 'drain-step',
+      'millrace.target.name': 'orders',
+      'millrace.outcome': 'acting',
+      'millrace.reason': 'RecordForeign',
+    });
+    expect(seen.lines.map(({ trace_id, span_id }) => [trace_id, span_id])).toEqual([
+      [traceId, look?.spanId],
+    ]);
+  });
+
+  test('begins a trace of its own, with a link, where the hint is ten minutes old', async () => {
+    const tracer = new RecordedTracer();
+    const { run } = aPipeline({ tracer });
+
+    await run(anEvent(aMessage('a', aHint({ traceparent, time: '2025-12-31T23:50:00Z' }))));
+
+    const [look] = tracer.named('drain-step look');
+    expect(look?.parentSpanId).toBeUndefined();
+    expect(look?.links).toEqual([{ traceId, spanId, isSampled: true }]);
+  });
+
+  test('is linked to the other hints that share it', async () => {
+    const tracer = new RecordedTracer();
+    const { run } = aPipeline({ tracer });
+    const other = traceparent.replace(spanId, 'aaaaaaaaaaaaaaaa');
+
+    await run(
+      anEvent(
+        aMessage('a', aHint({ traceparent })),
+        aMessage('b', aHint({ traceparent: other })),
+        aMessage('c', aHint()),
+      ),
+    );
+
+    const [look] = tracer.named('drain-step look');
+    expect(look?.parentSpanId).toBe(spanId);
+    expect(look?.links.map((link) => link.spanId)).toEqual(['aaaaaaaaaaaaaaaa']);
+    expect(look?.attributes['messaging.batch.message_count']).toBe(3);
+  });
+
+  test('fails with its reason when it is to be repeated, and says nothing of the message', async () => {
+    const tracer = new RecordedTracer();
+    const { run } = aPipeline({
+      tracer,
+      look: () => {
+        throw new RetryableError('Unreachable', 'what the server said');
+      },
+    });
+
+    await run(anEvent(aMessage('a', aHint({ traceparent }))));
+
+    expect(tracer.named('drain-step look')[0]?.failure).toBe('Unreachable');
+    expect(JSON.stringify(tracer.spans)).not.toContain('what the server said');
+  });
+
+  test('says which trace it belongs to where nobody traces, and nothing where that is history', async () => {
+    const { seen, run } = aPipeline();
+
+    await run(
+      anEvent(
+        aMessage('a', aHint({ traceparent })),
+        aMessage('b', aHint({ name: 'old', traceparent, time: '2025-12-31T23:50:00Z' })),
+      ),
+    );
+
+    expect(seen.lines.map(({ trace_id, span_id }) => [trace_id, span_id])).toEqual([
+      [traceId, undefined],
+      [undefined, undefined],
+    ]);
+  });
+
+  test('ignores a trace context that is none, and says so at the level debug', async () => {
+    const { seen, run } = aPipeline();
+
+    const answer = await run(anEvent(aMessage('a', aHint({ traceparent: 'garbage' }))));
+
+    expect(answer.batchItemFailures).toEqual([]);
+    expect(seen.lines.map(({ level, msg }) => [level, msg])).toEqual([
+      ['debug', 'trace context ignored'],
+      ['info', 'decision'],
+    ]);
   });
 });
