@@ -225,7 +225,7 @@ export async function sessionOf(cloud: Cloud, role: string): Promise<Session> {
 }
 
 /** @param allowed what its own policy allows, on everything */
-async function createUser(cloud: Cloud, name: string, allowed: string): Promise<Person> {
+export async function createUser(cloud: Cloud, name: string, allowed: string): Promise<Person> {
   const client = new IAMClient(clientOf(cloud));
   const { User: user } = await client.send(new CreateUserCommand({ UserName: name }));
   const { AccessKey: key } = await client.send(new CreateAccessKeyCommand({ UserName: name }));
