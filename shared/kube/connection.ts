@@ -12,7 +12,7 @@ export interface KubeAccess {
   credentials(): Promise<KubeCredentials>;
   /** Told when the API server knew nobody by them (401): what was kept of them is to be read again. */
   onRefused?(): void;
-  /** What a person does where it does not work, for messages. */
+  /** What a person does where it does not work, for messages; absent where it is no API server that is connected to. */
   readonly advice?: KubeAdvice;
 }
 
@@ -71,7 +71,8 @@ export interface KubeConnection {
   request(request: KubeRequest): Promise<KubeResponse>;
   /**
    * Opens a watch. `lines` yields the body line by line and ends with the response; it throws when the connection
-   * breaks. For a status other than 200 `lines` is empty and `body` holds the answer. Abort with `signal`.
+   * breaks. For a status other than 200, and for what is no JSON, `lines` is empty and `body` holds the answer. Abort with
+   * `signal`.
    */
   stream(request: KubeRequest): Promise<KubeResponse & { readonly lines: AsyncIterable<string> }>;
   /** Closes idle and open connections. */

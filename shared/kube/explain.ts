@@ -1,12 +1,7 @@
 import type { KubeAccess, KubeAdvice, KubeRequest, KubeResponse } from './connection.ts';
 import { isAnsweredByItself } from './connection.ts';
 
-/** What whoever brought no advice of his own is told. */
-const generalAdvice: KubeAdvice = {
-  server: 'check the address of the API server',
-  authority: 'check the certificate authority that it is compared with',
-  credentials: 'renew the credentials',
-};
+type Explained = Pick<KubeAccess, 'server' | 'advice'>;
 
 /** Codes of Node and OpenSSL for a certificate that another authority has signed, or none. */
 const foreignAuthority = [
@@ -20,23 +15,20 @@ const foreignAuthority = [
 
 /**
  * Says why no answer came as whoever has to mend it needs it: what is wrong, at which address, which setting to look at. What
- * Node says stands behind, since that is what people search for.
+ * Node says stands behind, since that is what people search for. Without advice there is nothing to say.
  */
-export function explainFailure(
-  error: unknown,
-  access: Pick<KubeAccess, 'server' | 'advice'>,
-): unknown {
+export function explainFailure(error: unknown, { server, advice }: Explained): unknown {
+  if (advice === undefined || !(error instanceof Error)) {
+    return error;
+  }
   const code = codeOf(error);
-  const explained = explanationOf(code, access);
-  return explained === undefined || !(error instanceof Error)
+  const explained = explanationOf(code, server, advice);
+  return explained === undefined
     ? error
     : new Error(`${explained} (${error.message === '' ? code : error.message})`, { cause: error });
 }
 
-function explanationOf(
-  code: string,
-  { server, advice = generalAdvice }: Pick<KubeAccess, 'server' | 'advice'>,
-): string | undefined {
+function explanationOf(code: string, server: string, advice: KubeAdvice): string | undefined {
   const { host, hostname } = new URL(server);
   if (foreignAuthority.includes(code)) {
     return `the certificate of ${host} is not signed by the authority that was given: ${advice.authority}`;
@@ -87,9 +79,9 @@ export class NoAnswer extends Error {
 export function problemIn(
   request: Pick<KubeRequest, 'path'>,
   { status, body }: Pick<KubeResponse, 'status' | 'body'>,
-  { server, advice = generalAdvice }: Pick<KubeAccess, 'server' | 'advice'>,
+  { server, advice }: Explained,
 ): string | undefined {
-  if (!isAnsweredByItself(request)) {
+  if (advice === undefined || !isAnsweredByItself(request)) {
     return undefined;
   }
   if (status === 401) {

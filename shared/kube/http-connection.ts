@@ -55,7 +55,7 @@ export function connectKube(access: KubeAccess): KubeConnection {
     },
     async stream(request) {
       const response = await open.send(request, request.signal);
-      if (response.statusCode !== 200) {
+      if (response.statusCode !== 200 || isPage(response)) {
         return { ...(await answerOf(request, response)), lines: noLines() };
       }
       return { ...statusOf(response), body: undefined, lines: linesOf(response) };
@@ -124,6 +124,11 @@ function opener(access: KubeAccess) {
   }
 
   return { send, close: () => connection.close() };
+}
+
+/** Whatever says of itself that it is not JSON: no watch, so it is read as a whole. */
+function isPage({ headers }: IncomingMessage): boolean {
+  return headers['content-type'] !== undefined && !headers['content-type'].includes('json');
 }
 
 function pathOf(server: URL, request: KubeRequest): string {

@@ -111,7 +111,29 @@ async function kubeAccess(config: ApiServerConfig): Promise<KubeAccess> {
       token.forget();
       certificate.forget();
     },
+    advice: {
+      server: 'check MILLRACE_KUBE_SERVER',
+      authority: `give the cluster’s own in ${config.MILLRACE_KUBE_CA === undefined ? 'MILLRACE_KUBE_CA_DATA' : 'the file of MILLRACE_KUBE_CA'}`,
+      credentials: credentialsAdvice(config),
+    },
   };
+}
+
+function credentialsAdvice(config: ApiServerConfig): string {
+  const {
+    MILLRACE_KUBE_TOKEN_FILE: path,
+    MILLRACE_KUBE_TOKEN_PARAMETER: parameter,
+    MILLRACE_EKS_CLUSTER: cluster,
+  } = config;
+  if (parameter !== undefined) {
+    return `put a new token into the parameter ${parameter}, the one there has ended or is another cluster’s`;
+  }
+  if (cluster !== undefined) {
+    return `see that this function’s role has an access entry in the cluster ${cluster}, and that this is its name in EKS`;
+  }
+  return path === undefined
+    ? 'renew the certificate of MILLRACE_KUBE_CERT_FILE'
+    : `put a new token into ${path}, the one there has ended or is another cluster’s`;
 }
 
 /** PEM; a file comes before what stands in the environment. */

@@ -243,7 +243,11 @@ export async function sessionOf(cloud: Cloud, role: string): Promise<Session> {
 }
 
 /** @param allowed what its own policy allows, on everything */
-async function createUser(cloud: Cloud, name: string, allowed: readonly string[]): Promise<Person> {
+export async function createUser(
+  cloud: Cloud,
+  name: string,
+  allowed: readonly string[],
+): Promise<Person> {
   const client = new IAMClient(clientOf(cloud));
   const { User: user } = await client.send(new CreateUserCommand({ UserName: name }));
   const { AccessKey: key } = await client.send(new CreateAccessKeyCommand({ UserName: name }));
