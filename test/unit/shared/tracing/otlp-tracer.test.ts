@@ -125,6 +125,15 @@ describe('what is traced', () => {
 });
 
 describe('a collector', () => {
+  test('whose address is none is told of, and stands in nobody’s way', async () => {
+    const tracer = await aTracer({ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' });
+    tracer.start('root', { origin: child }).end();
+
+    const why = await tracer.flush(1_000);
+
+    expect(why).toMatch(/^the collector cannot be reached: /);
+  });
+
   test('that hangs costs no more than the limit, once, and is told of once', async () => {
     const server = createServer(() => undefined);
     server.listen(0, '127.0.0.1');
