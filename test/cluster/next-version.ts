@@ -2,6 +2,8 @@ import { execFile } from 'node:child_process';
 import { cp, readFile, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import * as z from 'zod';
+import type { JsonObject } from '#shared/kube/json.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 
 const run = promisify(execFile);
@@ -88,6 +90,15 @@ const changes: readonly Change[] = [
 export interface TwoVersions {
   readonly older: string;
   readonly newer: string;
+}
+
+/** The definitions that an installation ships, as they are applied. */
+export async function definitionsOf(command: string): Promise<readonly JsonObject[]> {
+  const { stdout } = await run(process.execPath, [command, 'manifests', '--json'], {
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  return z.object({ items: z.array(z.record(z.string(), z.json())) }).parse(JSON.parse(stdout))
+    .items;
 }
 
 /**

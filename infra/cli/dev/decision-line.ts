@@ -51,6 +51,7 @@ const usualFields: ReadonlySet<string> = new Set([
   'component',
   'process',
   'requestId',
+  'version',
 ]);
 
 /** A child's log line for people, where it is a warning or worse or no log line at all. */
