@@ -38,6 +38,23 @@ export function knowsQueues(
   );
 }
 
+const regionalHost = /^https:\/\/sqs\.([a-z0-9-]+)\.amazonaws\./;
+
+/** Whether the queues are in the region that requests are signed for, for a schema's `refine` with {@link regionsDiffer}. */
+export function isInQueuesRegion(config: {
+  readonly AWS_REGION?: string | undefined;
+  readonly MILLRACE_QUEUE_URL_PREFIX?: string | undefined;
+}): boolean {
+  const region = regionalHost.exec(config.MILLRACE_QUEUE_URL_PREFIX ?? '')?.[1];
+  return region === undefined || config.AWS_REGION === undefined || region === config.AWS_REGION;
+}
+
+export const regionsDiffer = {
+  path: ['AWS_REGION'],
+  error: 'is not the region in MILLRACE_QUEUE_URL_PREFIX: queues are asked in their own',
+  when: always,
+};
+
 export const queuesMissing = {
   path: ['MILLRACE_QUEUE_URL_PREFIX'],
   error: 'is missing, and so is MILLRACE_QUEUE_ENDPOINT: one of them says where the queues are',

@@ -1,5 +1,11 @@
 import * as z from 'zod';
-import { knowsQueues, queuesMissing, sendingSchema } from '#events/sending.ts';
+import {
+  isInQueuesRegion,
+  knowsQueues,
+  queuesMissing,
+  regionsDiffer,
+  sendingSchema,
+} from '#events/sending.ts';
 import { always, logLevel } from '#shared/kernel/config.ts';
 
 /** `<namespace>/<name>` of a Lease: a DNS label and a DNS subdomain. */
@@ -38,6 +44,7 @@ export const relayConfigSchema = sendingSchema
     MILLRACE_LOG_LEVEL: logLevel,
   })
   .refine(knowsQueues, queuesMissing)
+  .refine(isInQueuesRegion, regionsDiffer)
   .refine(
     (config) => config.KUBECONFIG !== undefined || config.KUBERNETES_SERVICE_HOST !== undefined,
     {

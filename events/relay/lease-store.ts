@@ -93,17 +93,17 @@ export function leaseOnServer(
   };
 }
 
-function leaseIn({ status, body, retryAfterSeconds = 0 }: KubeResponse): StoredLease {
+function leaseIn({ status, body, problem, retryAfterSeconds = 0 }: KubeResponse): StoredLease {
   if (status >= 300) {
     const said = z.looseObject({ message: z.string() }).safeParse(body);
     throw new LeaseUnavailable(
-      said.success ? said.data.message : `the API server answered ${status}`,
+      problem ?? (said.success ? said.data.message : `the API server answered ${status}`),
       retryAfterSeconds * 1000,
     );
   }
   const lease = leaseSchema.safeParse(body);
   if (!lease.success) {
-    throw new LeaseUnavailable('the answer is no Lease', 0);
+    throw new LeaseUnavailable(problem ?? 'the answer is no Lease', 0);
   }
   return lease.data;
 }

@@ -314,7 +314,7 @@ export class Reflector {
     const page = listSchema.safeParse(response.body);
     const objects = (page.data?.items ?? []).flatMap((item) => readObject(item) ?? []);
     if (!page.success || objects.length < page.data.items.length) {
-      return refused('the answer to a list has no known form');
+      return refused(response.problem ?? 'the answer to a list has no known form');
     }
     this.#report({ kind: 'heard' });
     if (next === undefined) {
@@ -373,6 +373,9 @@ export class Reflector {
       });
     } catch (error) {
       return failed(describeError(error));
+    }
+    if (response.status === 200 && response.problem !== undefined) {
+      return refused(response.problem);
     }
     if (version !== undefined) {
       return response.status === 200 ? { lines: response.lines } : refusal(response, 'watch');
@@ -536,7 +539,12 @@ function pathOf({ kind, namespace }: ReflectedResource): string {
 function refusal(response: KubeResponse, where: 'list' | 'watch'): Ending {
   return response.status === 410
     ? { kind: 'gone', where }
-    : refused(`the API server answered ${response.status}`, response.retryAfterSeconds);
+    : refused(whyOf(response), response.retryAfterSeconds);
+}
+
+function whyOf({ status, problem }: KubeResponse): string {
+  const told = `the API server answered ${status}`;
+  return problem === undefined ? told : `${told}: ${problem}`;
 }
 
 function failed(why: string): Ending {

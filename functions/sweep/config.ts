@@ -1,5 +1,12 @@
 import { routing } from '#events/routes.ts';
-import { knowsQueues, openQueues, queuesMissing, sendingSchema } from '#events/sending.ts';
+import {
+  isInQueuesRegion,
+  knowsQueues,
+  openQueues,
+  queuesMissing,
+  regionsDiffer,
+  sendingSchema,
+} from '#events/sending.ts';
 import { sweepName } from '#shared/api/steps.ts';
 import { logLevel, readConfig } from '#shared/kernel/config.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
@@ -13,6 +20,7 @@ import type { SweepParts } from './sweep.ts';
 export const sweepConfigSchema = sendingSchema
   .extend({ MILLRACE_LOG_LEVEL: logLevel, ...telemetryVariables })
   .refine(knowsQueues, queuesMissing)
+  .refine(isInQueuesRegion, regionsDiffer)
   .and(apiServerSchema);
 
 /** A queue takes some ten milliseconds. One that hangs must leave time for the others. */

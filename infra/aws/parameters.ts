@@ -48,6 +48,13 @@ const parametersSchema = z
       (names) => names.every((name) => /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name)),
       'must be names of namespaces, with commas between them; leave it out for all',
     ),
+    'eks-cluster': z
+      .string()
+      .regex(
+        /^[a-zA-Z0-9][a-zA-Z0-9_-]{0,99}$/,
+        'must be the name of a cluster in EKS; leave it out and functions sign in with tokens',
+      )
+      .optional(),
     'kube-token-parameter': z
       .string()
       .regex(
@@ -76,6 +83,16 @@ const parametersSchema = z
       )
       .optional(),
   })
+  .refine(
+    ({ 'eks-cluster': cluster, 'kube-token-parameter': token }) =>
+      cluster === undefined || token === undefined,
+    {
+      path: ['eks-cluster'],
+      when: always,
+      error:
+        'and kube-token-parameter exclude each other: functions sign in as their roles, or with a token',
+    },
+  )
   .refine(
     ({ 'subnet-ids': subnets, 'security-group-ids': groups }) =>
       (subnets.length === 0) === (groups.length === 0),

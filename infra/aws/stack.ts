@@ -12,6 +12,7 @@ import { alarmConditions, alarmParameters, alarmsOf, sweepAlarms } from './alarm
 import { archive, archiveOutputs } from './archive.ts';
 import { joinNetwork, networkConditions, networkParameters, networkStatements } from './network.ts';
 import {
+  roleOutputs,
   signInConditions,
   signInParameters,
   signInStatements,
@@ -148,6 +149,7 @@ function resources(): Template {
         Value: queueUrlPrefix(),
       },
       ...archiveOutputs,
+      ...roleOutputs,
     },
     extensions: Object.assign({}, ...functionNames.map(joinNetwork)),
   };

@@ -1,3 +1,10 @@
+/** A read whose answer is kept. */
+export interface KeptRead<T> {
+  (): Promise<T>;
+  /** The next who asks is not answered by what is kept: it was found to be no longer good. */
+  forget(): void;
+}
+
 /**
  * A read whose answer is used for so long before it is made again. Who asks meanwhile shares it; a failure is not kept.
  *
@@ -9,9 +16,9 @@ export function keepRead<T>(
   read: () => Promise<T>,
   keptMs: number,
   nowMs: () => number = () => Date.now(),
-): () => Promise<T> {
+): KeptRead<T> {
   let kept: { readonly answer: Promise<T>; readonly staleAtMs: number } | undefined;
-  return () => {
+  const ask = () => {
     if (kept === undefined || nowMs() >= kept.staleAtMs) {
       const answer = read();
       kept = { answer, staleAtMs: nowMs() + keptMs };
@@ -21,4 +28,8 @@ export function keepRead<T>(
     }
     return kept.answer;
   };
+  const forget = () => {
+    kept = undefined;
+  };
+  return Object.assign(ask, { forget });
 }

@@ -1,5 +1,5 @@
 import { type Clock, type Instant, secondsBetween } from '#shared/kernel/instant.ts';
-import type { KubeConnection, KubeResponse } from './connection.ts';
+import { type KubeConnection, type KubeResponse, isAnsweredByItself } from './connection.ts';
 
 /** How far a handler's clock may certainly be off the API server's, in seconds. */
 export const maxSkewSeconds = 2;
@@ -16,7 +16,7 @@ export function checkingClock(connection: KubeConnection, clock: Clock): KubeCon
     async request(request) {
       const sentAt = clock();
       const response = await connection.request(request);
-      if (request.method === 'GET' && !request.path.includes('/proxy')) {
+      if (request.method === 'GET' && isAnsweredByItself(request)) {
         checkClock(response, sentAt, clock());
       }
       return response;

@@ -10,6 +10,20 @@ export interface KubeAccess {
   readonly userAgent?: string;
   /** Asked before each connection or request, so that short-lived tokens stay fresh. */
   credentials(): Promise<KubeCredentials>;
+  /** Told when the API server knew nobody by them (401): what was kept of them is to be read again. */
+  onRefused?(): void;
+  /** What a person does where it does not work, for messages; absent where it is no API server that is connected to. */
+  readonly advice?: KubeAdvice;
+}
+
+/** An imperative each, with the name of the setting: `check MILLRACE_KUBE_SERVER`. */
+export interface KubeAdvice {
+  /** Where there is no API server at the address. */
+  readonly server: string;
+  /** Where the server's certificate is another authority's. */
+  readonly authority: string;
+  /** Where the API server knows nobody by the credentials. */
+  readonly credentials: string;
 }
 
 export interface KubeCredentials {
@@ -42,6 +56,13 @@ export interface KubeResponse {
   readonly toldAt?: Instant;
   /** Parsed JSON; a string where the body is none. */
   readonly body: unknown;
+  /** Why it says nothing about what was asked, and what to do about that; see `problemIn`. */
+  readonly problem?: string;
+}
+
+/** Whether the API server answers a request itself, and not something behind its service proxy. */
+export function isAnsweredByItself({ path }: Pick<KubeRequest, 'path'>): boolean {
+  return !path.includes('/proxy');
 }
 
 /** One API server over HTTP/1.1 with kept connections. Redirects are not followed. */
@@ -50,7 +71,8 @@ export interface KubeConnection {
   request(request: KubeRequest): Promise<KubeResponse>;
   /**
    * Opens a watch. `lines` yields the body line by line and ends with the response; it throws when the connection
-   * breaks. For a status other than 200 `lines` is empty and `body` holds the answer. Abort with `signal`.
+   * breaks. For a status other than 200, and for what is no JSON, `lines` is empty and `body` holds the answer. Abort with
+   * `signal`.
    */
   stream(request: KubeRequest): Promise<KubeResponse & { readonly lines: AsyncIterable<string> }>;
   /** Closes idle and open connections. */

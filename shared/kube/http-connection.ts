@@ -1,7 +1,14 @@
 import type { IncomingMessage } from 'node:http';
+import { NoAnswer, explainFailure, problemIn } from './explain.ts';
 import { connectHttp, readText } from '#shared/http/connection.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
-import type { KubeAccess, KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
+import {
+  type KubeAccess,
+  type KubeConnection,
+  type KubeRequest,
+  type KubeResponse,
+  isAnsweredByItself,
+} from './connection.ts';
 
 /** How long a plain request may take, in milliseconds, when it does not say. */
 const defaultTimeoutMs = 10_000;
@@ -35,23 +42,20 @@ export function connectKube(access: KubeAccess): KubeConnection {
         request.signal === undefined ? timeout : AbortSignal.any([timeout, request.signal]);
       try {
         const response = await open.send(request, signal);
-        return { ...statusOf(response), body: parseBody(await readText(response, maxBodyBytes)) };
+        return await answerOf(request, response);
       } catch (error) {
         throw timeout.aborted
-          ? new Error(`no answer within ${(request.timeoutMs ?? defaultTimeoutMs) / 1000} s`, {
-              cause: error,
-            })
+          ? explainFailure(
+              new NoAnswer((request.timeoutMs ?? defaultTimeoutMs) / 1000, error),
+              access,
+            )
           : error;
       }
     },
     async stream(request) {
       const response = await open.send(request, request.signal);
-      if (response.statusCode !== 200) {
-        return {
-          ...statusOf(response),
-          body: parseBody(await readText(response, maxBodyBytes)),
-          lines: noLines(),
-        };
+      if (response.statusCode !== 200 || isPage(response)) {
+        return { ...(await answerOf(request, response)), lines: noLines() };
       }
       return { ...statusOf(response), body: undefined, lines: linesOf(response) };
     },
@@ -59,6 +63,13 @@ export function connectKube(access: KubeAccess): KubeConnection {
       open.close();
     },
   };
+
+  async function answerOf(request: KubeRequest, response: IncomingMessage): Promise<KubeResponse> {
+    const body = parseBody(await readText(response, maxBodyBytes));
+    const status = statusOf(response);
+    const problem = problemIn(request, { ...status, body }, access);
+    return { ...status, body, ...(problem === undefined ? {} : { problem }) };
+  }
 }
 
 /** Sends requests over kept connections; resolves with the response's head. */
@@ -77,7 +88,7 @@ function opener(access: KubeAccess) {
   ): Promise<IncomingMessage> {
     const credentials = await access.credentials();
     const payload = request.body === undefined ? undefined : JSON.stringify(request.body);
-    return connection.send({
+    const sending = connection.send({
       method: request.method,
       path: pathOf(server, request),
       headers: {
@@ -100,9 +111,21 @@ function opener(access: KubeAccess) {
       ...(credentials.key === undefined ? {} : { key: credentials.key }),
       ...(signal === undefined ? {} : { signal }),
     });
+    const response = await sending.catch((error: unknown) => {
+      throw explainFailure(error, access);
+    });
+    if (response.statusCode === 401 && isAnsweredByItself(request)) {
+      access.onRefused?.();
+    }
+    return response;
   }
 
   return { send, close: () => connection.close() };
+}
+
+/** Whatever says of itself that it is not JSON: no watch, so it is read as a whole. */
+function isPage({ headers }: IncomingMessage): boolean {
+  return headers['content-type'] !== undefined && !headers['content-type'].includes('json');
 }
 
 function pathOf(server: URL, request: KubeRequest): string {

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import { RetryableError, TerminalError, describeError } from '#shared/kernel/errors.ts';
 import type { KubeConnection, KubeRequest, KubeResponse } from './connection.ts';
+import { isNoSuchPath, isOfKubernetes } from './explain.ts';
 import type { JsonObject } from './json.ts';
 import type { KubePages, KubeReader, KubeWriter, ListOptions, WriteResult } from './kube.ts';
 import {
@@ -35,14 +36,14 @@ function reader(connection: KubeConnection): KubeReader {
       if (answer.kind === 'unknown') {
         return unknown(`reading ${describe(ref)}: ${answer.why}`);
       }
-      switch (answer.response.status) {
-        case 200:
-          return present(answer.response.body as KubeObject<K>);
-        case 404:
-          return absent;
-        default:
-          return unknown(`reading ${describe(ref)}: ${reasonOf(answer.response)}`);
+      const { response } = answer;
+      if (response.status === 200 && isOfKubernetes(response.body)) {
+        return present(response.body as KubeObject<K>);
       }
+      if (isNotFound(response)) {
+        return absent;
+      }
+      return unknown(`reading ${describe(ref)}: ${reasonOf(response)}`);
     },
     async list<K extends ResourceKind>(
       kind: K,
@@ -71,6 +72,15 @@ export function kubePages(connection: KubeConnection): KubePages {
   return { pages: (kind, options, signal) => pagesOf(connection, kind, options, signal) };
 }
 
+/** Anything else is no list: without it an answer of whoever else answers would be an empty one. */
+const listSchema = z.object({
+  items: z
+    .array(z.unknown())
+    .nullable()
+    .transform((items) => items ?? []),
+  metadata: z.object({ continue: z.string().optional() }),
+});
+
 async function* pagesOf<K extends ResourceKind>(
   connection: KubeConnection,
   kind: K,
@@ -96,21 +106,18 @@ async function* pagesOf<K extends ResourceKind>(
       yield unknown(`listing ${resourceTypes[kind].plural}: ${page.why}`);
       return;
     }
-    if (page.response.status === 404) {
+    if (isNoSuchPath(page.response) || isNotFound(page.response)) {
       yield absent;
       return;
     }
-    if (page.response.status !== 200) {
+    const list = listSchema.safeParse(page.response.body);
+    if (page.response.status !== 200 || !list.success) {
       yield unknown(`listing ${resourceTypes[kind].plural}: ${reasonOf(page.response)}`);
       return;
     }
-    const body = page.response.body as {
-      items?: KubeObject<K>[];
-      metadata?: { continue?: string };
-    };
     // Items of a list carry no kind of their own; they are of the kind that was asked for.
-    yield present(body.items ?? []);
-    token = body.metadata?.continue === '' ? undefined : body.metadata?.continue;
+    yield present(list.data.items as KubeObject<K>[]);
+    token = list.data.metadata.continue === '' ? undefined : list.data.metadata.continue;
   } while (token !== undefined);
 }
 
@@ -165,7 +172,7 @@ function writer(connection: KubeConnection): KubeWriter {
         },
         signal,
       );
-      if (answer.kind === 'answered' && answer.response.status === 404) {
+      if (answer.kind === 'answered' && isNotFound(answer.response)) {
         return { kind: 'written', resourceVersion: '' };
       }
       return endingOf(answer, ref);
@@ -275,6 +282,12 @@ function endingOf(answer: Answer, ref: ObjectRef): WriteResult {
   }
   const { response } = answer;
   if (response.status >= 200 && response.status < 300) {
+    if (!isOfKubernetes(response.body)) {
+      throw new RetryableError(
+        'WriteOutcomeUnknown',
+        `writing ${describe(ref)}: ${reasonOf(response)}`,
+      );
+    }
     const body = response.body as { metadata?: { resourceVersion?: string } } | undefined;
     return { kind: 'written', resourceVersion: body?.metadata?.resourceVersion ?? '' };
   }
@@ -333,9 +346,20 @@ function statusMessage(response: KubeResponse): string {
   return typeof body === 'object' && typeof body?.message === 'string' ? body.message : '';
 }
 
+/** The API server's word that an object does not exist. A 404 of anything else on the way says nothing about objects. */
+function isNotFound(response: KubeResponse): boolean {
+  return response.status === 404 && statusReason(response) === 'NotFound';
+}
+
 /** `403 Forbidden`: the status and the API server's own reason word, never its message, which may quote the object. */
 function reasonOf(response: KubeResponse): string {
-  return `${response.status} ${statusReason(response)}`.trim();
+  const told = `${response.status} ${statusReason(response)}`.trim();
+  const problem = isNoSuchPath(response)
+    ? 'the cluster has no such kind: install the definitions, see `millrace manifests`'
+    : response.status < 300
+      ? (response.problem ?? 'the answer has no known form')
+      : response.problem;
+  return problem === undefined ? told : `${told}: ${problem}`;
 }
 
 const causesSchema = z.object({

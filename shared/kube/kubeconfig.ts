@@ -65,6 +65,11 @@ export async function accessFromKubeconfig(path: string, context?: string): Prom
       isSet(user.exec) || isSet(user['auth-provider'])
         ? libraryCredentials(path, name)
         : plainCredentials(root, user),
+    advice: {
+      server: `check the server of the context ${name} in ${path}`,
+      authority: `give the cluster’s own as the certificate-authority of the context ${name} in ${path}`,
+      credentials: `renew those of the context ${name} in ${path}`,
+    },
   };
 }
 
@@ -87,6 +92,11 @@ export async function accessInCluster(folder = serviceAccountFolder): Promise<Ku
     server: `https://${isIPv6(host) ? `[${host}]` : host}:${place.KUBERNETES_SERVICE_PORT}`,
     ca: await readFile(join(folder, 'ca.crt'), 'utf8'),
     credentials: plainCredentials(folder, { tokenFile: 'token' }),
+    advice: {
+      server: 'check the Service kubernetes of the namespace default',
+      authority: 'make this pod anew, the cluster’s authority may have changed',
+      credentials: 'see that this pod’s service account still exists, and make the pod anew',
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 import type { SSMClient } from '@aws-sdk/client-ssm';
-import { keepRead } from '#shared/kernel/kept-read.ts';
+import { type KeptRead, keepRead } from '#shared/kernel/kept-read.ts';
 
 /** How long a token is used before it is read again, in milliseconds: a rotated one is in use after at most so long. */
 const keptMs = 5 * 60_000;
@@ -16,19 +16,53 @@ const requestTimeoutMs = 5_000;
  *
  * @param name the parameter's name, `/millrace/prod/kube-token`
  */
-export function tokenFromParameter(name: string, region: string): () => Promise<string> {
+export function tokenFromParameter(name: string, region: string): KeptRead<string> {
   let connecting: Promise<SSMClient> | undefined;
-  return keepRead(async () => readToken(await (connecting ??= openClient(region)), name), keptMs);
+  return keepRead(
+    async () => readToken(await (connecting ??= openClient(region)), name, region),
+    keptMs,
+  );
 }
 
-async function readToken(client: SSMClient, name: string): Promise<string> {
+async function readToken(client: SSMClient, name: string, region: string): Promise<string> {
   const { GetParameterCommand } = await import('@aws-sdk/client-ssm');
-  const answer = await client.send(new GetParameterCommand({ Name: name, WithDecryption: true }));
+  const answer = await client
+    .send(new GetParameterCommand({ Name: name, WithDecryption: true }))
+    .catch((error: unknown) => {
+      throw explained(error, name, region);
+    });
   const token = answer.Parameter?.Value?.trim() ?? '';
   if (token === '') {
     throw new Error(`the parameter ${name} is empty`);
   }
   return token;
+}
+
+/** What is wrong and what to do, where that is known; what AWS says stands behind. */
+function explained(error: unknown, name: string, region: string): unknown {
+  if (!(error instanceof Error)) {
+    return error;
+  }
+  const said = error.message === '' ? error.name : error.message;
+  const code = 'code' in error ? String(error.code) : '';
+  const isUnreached = /^(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|EHOSTUNREACH|ETIMEDOUT)$/.test(code);
+  const what = problemOf(isUnreached ? 'TimeoutError' : error.name, name, region);
+  return new Error(what === undefined ? `the parameter ${name}: ${said}` : `${what} (${said})`, {
+    cause: error,
+  });
+}
+
+function problemOf(kind: string, name: string, region: string): string | undefined {
+  switch (kind) {
+    case 'ParameterNotFound':
+      return `there is no parameter ${name} in ${region}: put the token there, as a SecureString`;
+    case 'AccessDeniedException':
+      return `this function’s role may not read the parameter ${name}: it may read the one that was deployed for it, with the key aws/ssm`;
+    case 'TimeoutError':
+      return `Parameter Store in ${region} cannot be reached: from a VPC it takes a NAT gateway or an endpoint for ssm`;
+    default:
+      return undefined;
+  }
 }
 
 async function openClient(region: string): Promise<SSMClient> {

@@ -2,6 +2,7 @@ import type { defaultProvider as DefaultProvider } from '@aws-sdk/credential-pro
 import aws4 from 'aws4';
 import * as z from 'zod';
 import { connectHttp, readText } from '#shared/http/connection.ts';
+import { type Sent, explainRefusal, explainSilence } from './explain.ts';
 import type { QueueEntry, QueueSender, SendOutcome } from './queue.ts';
 
 export interface SqsSenderAccess {
@@ -68,8 +69,9 @@ export function connectSqsSender(access: SqsSenderAccess, queueUrlPrefix: string
     signal?: AbortSignal,
   ): Promise<SendOutcome> {
     credentials ??= await credentialChain(region);
+    const sent = { queueUrl: `${queueUrlPrefix}${queue}`, host: server.host, region };
     const body = JSON.stringify({
-      QueueUrl: `${queueUrlPrefix}${queue}`,
+      QueueUrl: sent.queueUrl,
       Entries: entries.map(({ id, body: MessageBody, group }) => ({
         Id: id,
         MessageBody,
@@ -100,13 +102,13 @@ export function connectSqsSender(access: SqsSenderAccess, queueUrlPrefix: string
         body,
         signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
       });
-      return outcomeOf(response.statusCode ?? 0, await readText(response, maxAnswerBytes));
+      return outcomeOf(response.statusCode ?? 0, await readText(response, maxAnswerBytes), sent);
     } catch (error) {
       throw timeout.aborted
         ? new Error(`the queue did not answer within ${requestTimeoutMs / 1000} s`, {
             cause: error,
           })
-        : error;
+        : explainSilence(error, sent);
     }
   }
 
@@ -120,9 +122,9 @@ async function credentialChain(region: string): Promise<CredentialChain> {
 }
 
 /** @throws Error with the server's own words where it took nothing */
-function outcomeOf(status: number, text: string): SendOutcome {
+function outcomeOf(status: number, text: string, sent: Sent): SendOutcome {
   if (status !== 200) {
-    throw new Error(refusalOf(status, text));
+    throw new Error(refusalOf(status, text, sent));
   }
   const { Successful, Failed } = outcomeSchema.parse(JSON.parse(text));
   return {
@@ -131,7 +133,7 @@ function outcomeOf(status: number, text: string): SendOutcome {
   };
 }
 
-function refusalOf(status: number, text: string): string {
+function refusalOf(status: number, text: string, sent: Sent): string {
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -144,8 +146,9 @@ function refusalOf(status: number, text: string): string {
     message,
     Message = message,
   } = refusal.success ? refusal.data : { __type: '' };
-  const words = [type.split('#').at(-1), Message].filter(
-    (word) => word !== undefined && word !== '',
-  );
-  return `the queue answered ${status}${words.length === 0 ? '' : `: ${words.join(': ')}`}`;
+  const word = type.split('#').at(-1) ?? '';
+  const words = [word, Message].filter((each) => each !== undefined && each !== '');
+  const told = `the queue answered ${status}${words.length === 0 ? '' : `: ${words.join(': ')}`}`;
+  const explained = explainRefusal(word, sent);
+  return explained === undefined ? told : `${explained} (${told})`;
 }

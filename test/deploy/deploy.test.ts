@@ -31,7 +31,7 @@ import {
   speed,
   startDeployed,
 } from './deployed.ts';
-import { clusterId, forgottenNamespace, namespace, stage } from './deployment.ts';
+import { clusterId, forgottenNamespace, namespace, stage } from './by-readme.ts';
 
 /** Where the README makes a Shard, and lets a member of it leave. */
 const firstShard = '### 7. The first Shard';

@@ -25,7 +25,14 @@ import { connectKube } from '#shared/kube/http-connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { isReady } from '#shared/kube/readiness.ts';
-import { type Deployment, clientOf, deploy, installedIn, namespace, stage } from './deployment.ts';
+import {
+  type DeployedByReadme,
+  deployByReadme,
+  installedIn,
+  namespace,
+  stage,
+} from './by-readme.ts';
+import { clientOf } from './deployment.ts';
 import { FunctionLog } from './function-log.ts';
 import { Queues } from './queues.ts';
 
@@ -66,7 +73,7 @@ export interface Deployed {
   readonly topology: Etcd;
   readonly dataPlane: DataPlane;
   readonly cloud: Cloud;
-  readonly deployment: Deployment;
+  readonly deployment: DeployedByReadme;
   readonly queues: Queues;
   readonly log: FunctionLog;
   readonly relay: RelayProcess;
@@ -118,7 +125,7 @@ export async function startDeployed(running: AsyncDisposableStack): Promise<Depl
   const topologyUrl = topology.endpoint;
   const { adminUrl } = dataPlane;
   const deployment = await reportProgress(onProgress, 'following the README', () =>
-    deploy({ cloud, controlPlane, kubectl, folder, topologyUrl, adminUrl }),
+    deployByReadme({ cloud, controlPlane, kubectl, folder, topologyUrl, adminUrl }),
   );
   const queues = running.use(new Queues(cloud, deployment.queueUrlPrefix));
   const relay = relayProcess(

@@ -1,18 +1,23 @@
-import { cp, readFile, symlink, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import {
   CloudFormationClient,
   DescribeStackResourcesCommand,
+  DescribeStacksCommand,
 } from '@aws-sdk/client-cloudformation';
 import {
   CreateAccessKeyCommand,
+  CreateRoleCommand,
   CreateUserCommand,
-  DeleteRolePolicyCommand,
+  EntityAlreadyExistsException,
   IAMClient,
   PutRolePolicyCommand,
   PutUserPolicyCommand,
 } from '@aws-sdk/client-iam';
+import { PutParameterCommand, SSMClient } from '@aws-sdk/client-ssm';
 import aws4 from 'aws4';
 import { parse, stringify } from 'yaml';
 import * as z from 'zod';
@@ -22,27 +27,31 @@ import {
   cloudAdministrator,
   cloudRegion,
 } from '#infra/local/cloud/start.ts';
-import type { ControlPlane } from '#infra/local/control-plane/control-plane.ts';
-import { idPrefix } from '#infra/aws/template.ts';
-import { stepNames } from '#shared/api/steps.ts';
-import { Readme, type Substitution } from './readme.ts';
-import { Terminal } from './terminal.ts';
+import { startGuarded } from '#infra/local/control-plane/guard.ts';
+import { readLastLines } from '#infra/local/control-plane/log-tail.ts';
+import { idPrefix, roleId } from '#infra/aws/template.ts';
+import {
+  type FunctionName,
+  functionNames,
+  stepNames,
+  tokenParameterName,
+} from '#shared/api/steps.ts';
+import type { KubeAccess } from '#shared/kube/connection.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
+const osls = fileURLToPath(import.meta.resolve('osls/bin/serverless.js'));
 
-/** As the README has them. */
-export const stage = 'prod';
-export const clusterId = 'prod-eu';
-
-/** Where Millrace's own objects are, and where it works. */
-export const installedIn = 'millrace';
-export const namespace = 'db';
-/** Where the relay looks too, though the functions are not told of it at first. */
-export const forgottenNamespace = 'web';
+export const stage = 'test';
+export const clusterId = 'deploy-test';
 
 export interface AccessKey {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
+}
+
+/** What whoever has taken a role signs with. */
+export interface Session extends AccessKey {
+  readonly sessionToken: string;
 }
 
 export interface Person extends AccessKey {
@@ -51,53 +60,35 @@ export interface Person extends AccessKey {
 
 export interface DeploymentOptions {
   readonly cloud: Cloud;
-  readonly controlPlane: ControlPlane;
-  /** Of the program kubectl. */
-  readonly kubectl: string;
   readonly folder: string;
-  /** Where the topology and the admin service of the data plane are reached. */
-  readonly topologyUrl: string;
-  readonly adminUrl: string;
+  readonly namespaces: readonly string[];
+  readonly kube: KubeAccess;
+  /** What the functions sign in to the API server with, where it is a token. */
+  readonly kubeToken?: string;
+  /** Of the stack, besides those that every deployment needs. */
+  readonly parameters?: Readonly<Record<string, string>>;
 }
 
 export interface Deployment {
   /** The stack's output of this name. */
   readonly queueUrlPrefix: string;
-  /** Where the README's commands were given. Packages are in `.serverless`, bundles in `dist`. */
-  readonly project: string;
-  /** Named by the queues' policies: whoever moves dead letters back. */
-  readonly replayer: Person;
+  /** Everything that was packaged: templates, state and artifacts. */
+  readonly packageFolder: string;
+  /** Named by the queues' policies. */
+  readonly relay: Person;
   /** Allowed everything with queues by its own policy. */
   readonly stranger: Person;
-  /** Gives the commands of one block below a heading of the README's. */
-  follow(heading: string, block: number): Promise<string>;
-  /** What of the README's chapter was not given yet. */
-  notFollowed(): readonly string[];
-  /** Gives the command of infra/kubernetes/README.md, of which the API server is only asked whether it would do it. */
-  tryInstall(): Promise<string>;
-  /** Deploys again as the README has it, with the forgotten namespace among those where the functions may act. */
-  rememberNamespace(): Promise<void>;
-  /** Removes everything as the README has it. */
-  remove(): Promise<void>;
+  /** The name of a function's role. */
+  roleOf(name: FunctionName): Promise<string>;
   /** Lets the schedule of the sweep tick every minute, the shortest there is, instead of every five. */
   hastenSweep(): Promise<void>;
 }
 
 /** In AWS the permission to send covers batches; the stand-in asks for one of the call's own name as well. */
-const batches = 'sqs:SendMessageBatch';
+export const batches = 'sqs:SendMessageBatch';
 
-/** What AWS asks of whoever starts a message move task, besides that they may send to where the messages came from. */
-const moving = [
-  'sqs:StartMessageMoveTask',
-  'sqs:ReceiveMessage',
-  'sqs:DeleteMessage',
-  'sqs:GetQueueAttributes',
-];
-
-/** In AWS the `aws:PrincipalArn` of who took a role is the role; the stand-in says the session. */
-const sessions = [`millrace-${stage}-SweepRole-*`, `millrace-relay-${stage}`].map(
-  (role) => `arn:aws:sts::${cloudAccount}:assumed-role/${role}/*`,
-);
+/** In AWS the `aws:PrincipalArn` of a function is its role; the stand-in says its session. */
+const sweepSessions = `arn:aws:sts::${cloudAccount}:assumed-role/millrace-${stage}-SweepRole-*/*`;
 
 /** What a client of the stand-in needs, whoever signs. */
 export function clientOf({ endpoint }: Cloud, credentials: AccessKey = cloudAdministrator) {
@@ -105,127 +96,43 @@ export function clientOf({ endpoint }: Cloud, credentials: AccessKey = cloudAdmi
 }
 
 /**
- * Does what the README tells a person to do, in its order, up to where the first Shard is made. What is another text here
- * than there, because no image can be built and nothing runs pods, is named.
+ * Does what a person does to deploy Millrace: puts the tokens into the account, builds the bundles, packages and deploys
+ * `serverless.yml`.
  */
 export async function deploy(options: DeploymentOptions): Promise<Deployment> {
-  const { cloud, controlPlane, kubectl, folder } = options;
-  const replayer = await createUser(cloud, 'replayer', [batches, ...moving]);
-  const stranger = await createUser(cloud, 'stranger', ['sqs:*']);
+  const { cloud, folder, kube, namespaces } = options;
+  if (options.kubeToken !== undefined) {
+    await putTokens(cloud, options.kubeToken);
+  }
+  const relay = await createUser(cloud, 'relay', batches);
+  const stranger = await createUser(cloud, 'stranger', 'sqs:*');
   const project = await copyProject(join(folder, 'project'));
-  const readme = await Readme.read('README.md', substitutions(options, replayer));
-  const terminal = await Terminal.open({
-    cloud,
-    kubectl,
-    kubeconfigPath: controlPlane.kubeconfigPath,
-    workingDir: project,
-    folder: join(folder, 'terminal'),
-  });
-  const given = new Set<string>();
-  const give = (block = '') => {
-    given.add(block);
-    return terminal.run(block);
+  await promisify(execFile)(process.execPath, [join(project, 'infra/build.ts')], { cwd: project });
+  const packageFolder = join(folder, 'package');
+  const parameters = {
+    'cluster-id': clusterId,
+    'kube-server': kube.server,
+    'kube-ca': Buffer.from(kube.ca ?? '').toString('base64'),
+    'queue-senders': [relay.arn, sweepSessions].join(','),
+    namespaces: namespaces.join(','),
+    ...options.parameters,
   };
-  const followAll = async (heading: string) => {
-    for (const block of readme.blocks(heading, 'sh')) {
-      await give(block);
-    }
-  };
-  await followAll(chapter);
-  await followAll('### 1. Build');
-  await followAll('### 2. A role for the relay');
-  await allowBatches(cloud, relayRole);
-  await followAll('### 3. Accounts and tokens');
-  await followAll(functionsHeading);
+  const run = { cloud, folder, project, packageFolder, parameters };
+  await runOsls('package', run);
+  await runOsls('deploy', run);
   await allowBatches(cloud, await physicalIdOf(cloud, 'AWS::IAM::Role', 'SweepRole'));
-  await followAll('### 5. The image of the relay');
-  await followAll('### 6. The relay, roles and policies');
-  const [objects = ''] = readme.blocks('## Run it on your cluster', 'yaml');
-  await writeFile(join(project, 'orders.yaml'), objects);
   return {
-    queueUrlPrefix: (await terminal.run('printf %s "$QUEUE_URL_PREFIX"')).trim(),
-    project,
-    replayer,
+    queueUrlPrefix: await outputOf(cloud, 'QueueUrlPrefix'),
+    packageFolder,
+    relay,
     stranger,
-    follow: (heading, block) => give(readme.blocks(heading, 'sh')[block]),
-    notFollowed: () => readme.chapter(chapter, 'sh').filter((block) => !given.has(block)),
-    tryInstall: async () => {
-      const find = 'kubectl apply --server-side';
-      const replace = `${find} --dry-run=server`;
-      const why = 'what is installed stays as it is';
-      const other = await Readme.read('infra/kubernetes/README.md', [{ find, replace, why }]);
-      const [block = ''] = other.blocks('## Install', 'sh');
-      return terminal.run(block);
-    },
-    rememberNamespace: async () => {
-      const [block = ''] = readme.blocks(functionsHeading, 'sh');
-      await terminal.run(
-        block.replace(`namespaces=${namespace}`, `namespaces=${namespace},${forgottenNamespace}`),
-      );
-    },
-    remove: async () => {
-      // A role goes only without policies, and this one is not the README's.
-      await disallowBatches(cloud, relayRole);
-      await followAll('### Remove');
-    },
+    roleOf: (name) => physicalIdOf(cloud, 'AWS::IAM::Role', roleId(name)),
     hastenSweep: async () => hasten(cloud, await physicalIdOf(cloud, 'AWS::Events::Rule')),
   };
 }
 
-const chapter = '## Deploy it to AWS';
-
-const relayRole = `millrace-relay-${stage}`;
-
-const functionsHeading = '### 4. Queues and functions';
-
-function substitutions(
-  { topologyUrl, adminUrl }: DeploymentOptions,
-  replayer: Person,
-): readonly Substitution[] {
-  return [
-    { find: 'npm ci\n', replace: '', why: 'the packages are there' },
-    {
-      find: '          "${ISSUER#https://}:aud": "sts.amazonaws.com",\n',
-      replace: '',
-      why: 'the stand-in does not find an audience in a list of them, as the API server writes it',
-    },
-    {
-      find: 'queue-senders="$RELAY_ROLE_ARN"',
-      replace: `queue-senders="$RELAY_ROLE_ARN,${[replayer.arn, ...sessions].join(',')}"`,
-      why: 'somebody else is named too, and the stand-in knows sessions where AWS knows roles',
-    },
-    {
-      find: `kubectl create namespace ${namespace}\n`,
-      replace: `kubectl create namespace ${namespace}\nkubectl create namespace ${forgottenNamespace}\n`,
-      why: 'the relay looks into a second namespace',
-    },
-    {
-      find: `--work-namespace ${namespace} `,
-      replace: `--work-namespace ${namespace} --work-namespace ${forgottenNamespace} `,
-      why: 'the same',
-    },
-    {
-      find: 'kubectl rollout status',
-      replace: ': kubectl rollout status',
-      why: 'nothing runs pods here: the relay is a process of the test',
-    },
-    { find: 'http://topo.db.svc:2379', replace: topologyUrl, why: 'it is on this machine' },
-    { find: 'http://multiadmin.db.svc:18000', replace: adminUrl, why: 'it is on this machine' },
-    {
-      find: "image: '…'",
-      replace: 'image: multigres/multipooler',
-      why: 'the README leaves it open',
-    },
-    {
-      find: '  databaseRef: { name: main }\n',
-      replace: '  databaseRef: { name: main }\n  cleanup: { quietFor: 5s, deleteAfter: 6s }\n',
-      why: 'a day is too long to wait',
-    },
-  ];
-}
-
 /** What is deployed is built from the sources as they are now, and no build beside this one is disturbed. */
-async function copyProject(target: string): Promise<string> {
+export async function copyProject(target: string): Promise<string> {
   for (const part of ['functions', 'shared', 'events', 'infra', 'package.json', 'serverless.yml']) {
     await cp(join(root, part), join(target, part), { recursive: true });
   }
@@ -266,8 +173,63 @@ async function admitWithoutTls(path: string): Promise<void> {
   await writeFile(path, stringify(resources, { aliasDuplicateObjects: false }));
 }
 
+/** Each function reads a parameter of its own, and its role lets it read no other. */
+async function putTokens(cloud: Cloud, token: string): Promise<void> {
+  const client = new SSMClient(clientOf(cloud));
+  for (const name of functionNames) {
+    const Name = tokenParameterName(stage, name);
+    await client.send(new PutParameterCommand({ Name, Type: 'SecureString', Value: token }));
+  }
+  client.destroy();
+}
+
+/** Makes a role that everybody of the account may take, and takes it, as Lambda does for a function. */
+export async function sessionOf(cloud: Cloud, role: string): Promise<Session> {
+  const iam = new IAMClient(clientOf(cloud));
+  const trust = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Principal: { AWS: '*' }, Action: 'sts:AssumeRole' }],
+  });
+  await iam
+    .send(new CreateRoleCommand({ RoleName: role, AssumeRolePolicyDocument: trust }))
+    .catch((error: unknown) => {
+      if (!(error instanceof EntityAlreadyExistsException)) {
+        throw error;
+      }
+    });
+  iam.destroy();
+  const arn = `arn:aws:iam::${cloudAccount}:role/${role}`;
+  const query = new URLSearchParams({
+    Action: 'AssumeRole',
+    Version: '2011-06-15',
+    RoleArn: arn,
+    RoleSessionName: 'test',
+  });
+  const { host } = new URL(cloud.endpoint);
+  const { headers = {} } = aws4.sign(
+    { host, path: `/?${query.toString()}`, service: 'sts', region: cloudRegion },
+    cloudAdministrator,
+  );
+  const answer = await fetch(`${cloud.endpoint}/?${query.toString()}`, {
+    headers: new Headers(Object.entries(headers).map(([name, value]) => [name, String(value)])),
+  });
+  const text = await answer.text();
+  const valueOf = (name: string) => new RegExp(`<${name}>([^<]+)<`).exec(text)?.[1];
+  return z
+    .object({ accessKeyId: z.string(), secretAccessKey: z.string(), sessionToken: z.string() })
+    .parse({
+      accessKeyId: valueOf('AccessKeyId'),
+      secretAccessKey: valueOf('SecretAccessKey'),
+      sessionToken: valueOf('SessionToken'),
+    });
+}
+
 /** @param allowed what its own policy allows, on everything */
-async function createUser(cloud: Cloud, name: string, allowed: readonly string[]): Promise<Person> {
+export async function createUser(
+  cloud: Cloud,
+  name: string,
+  allowed: string | readonly string[],
+): Promise<Person> {
   const client = new IAMClient(clientOf(cloud));
   const { User: user } = await client.send(new CreateUserCommand({ UserName: name }));
   const { AccessKey: key } = await client.send(new CreateAccessKeyCommand({ UserName: name }));
@@ -281,30 +243,28 @@ async function createUser(cloud: Cloud, name: string, allowed: readonly string[]
   };
 }
 
-async function allowBatches(cloud: Cloud, role: string): Promise<void> {
+/** Lets a role of the account send, as far as the stand-in asks more than AWS does. */
+export async function allowBatches(cloud: Cloud, role: string): Promise<void> {
   const client = new IAMClient(clientOf(cloud));
-  const PolicyDocument = allowing([batches]);
+  const PolicyDocument = allowing(batches);
   await client.send(
     new PutRolePolicyCommand({ RoleName: role, PolicyName: 'batches', PolicyDocument }),
   );
   client.destroy();
 }
 
-async function disallowBatches(cloud: Cloud, role: string): Promise<void> {
-  const client = new IAMClient(clientOf(cloud));
-  await client.send(new DeleteRolePolicyCommand({ RoleName: role, PolicyName: 'batches' }));
-  client.destroy();
-}
-
-function allowing(actions: readonly string[]): string {
+function allowing(action: string | readonly string[]): string {
   return JSON.stringify({
     Version: '2012-10-17',
-    Statement: [{ Effect: 'Allow', Action: actions, Resource: '*' }],
+    Statement: [{ Effect: 'Allow', Action: action, Resource: '*' }],
   });
 }
 
-/** The SDK has a client of its own for EventBridge, which nothing else here needs. */
-async function hasten(cloud: Cloud, rule: string): Promise<void> {
+/**
+ * Lets a rule tick every minute, the shortest there is. The SDK has a client of its own for EventBridge, which nothing else
+ * here needs.
+ */
+export async function hasten(cloud: Cloud, rule: string): Promise<void> {
   const { host } = new URL(cloud.endpoint);
   const body = JSON.stringify({ Name: rule, ScheduleExpression: 'rate(1 minute)' });
   const { headers = {} } = aws4.sign(
@@ -332,11 +292,16 @@ async function hasten(cloud: Cloud, rule: string): Promise<void> {
   }
 }
 
-/** The name of the stack's one resource of a type, or of the one with this logical id. */
-async function physicalIdOf(cloud: Cloud, type: string, logicalId?: string): Promise<string> {
+/** The name of a stack's one resource of a type, or of the one with this logical id. */
+export async function physicalIdOf(
+  cloud: Cloud,
+  type: string,
+  logicalId?: string,
+  stack = `millrace-${stage}`,
+): Promise<string> {
   const client = new CloudFormationClient(clientOf(cloud));
   const { StackResources: resources = [] } = await client.send(
-    new DescribeStackResourcesCommand({ StackName: `millrace-${stage}` }),
+    new DescribeStackResourcesCommand({ StackName: stack }),
   );
   client.destroy();
   const found = resources.filter(
@@ -348,4 +313,51 @@ async function physicalIdOf(cloud: Cloud, type: string, logicalId?: string): Pro
     throw new Error(`the stack has ${found.length} resources of type ${type}`);
   }
   return resource.PhysicalResourceId;
+}
+
+interface OslsRun {
+  readonly cloud: Cloud;
+  readonly folder: string;
+  readonly project: string;
+  readonly packageFolder: string;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+async function runOsls(command: 'package' | 'deploy', run: OslsRun): Promise<void> {
+  const logPath = join(run.folder, `${command}.log`);
+  const home = join(run.folder, 'home');
+  await mkdir(home, { recursive: true });
+  const parameters = Object.entries(run.parameters).flatMap(([name, value]) => [
+    '--param',
+    `${name}=${value}`,
+  ]);
+  const end = await startGuarded({
+    command: process.execPath,
+    flags: [osls, command, '--stage', stage, '--package', run.packageFolder, ...parameters],
+    workingDir: run.project,
+    logPath,
+    environment: {
+      PATH: '/usr/bin:/bin',
+      // Nothing of the user's: no profile, no configuration.
+      HOME: home,
+      AWS_ENDPOINT_URL: run.cloud.endpoint,
+      AWS_REGION: cloudRegion,
+      AWS_ACCESS_KEY_ID: cloudAdministrator.accessKeyId,
+      AWS_SECRET_ACCESS_KEY: cloudAdministrator.secretAccessKey,
+    },
+  }).exited;
+  if (end !== 'code 0') {
+    const lines = await readLastLines(logPath, 20);
+    throw new Error(`osls ${command} ended with ${end}:\n${lines.join('\n')}`);
+  }
+}
+
+async function outputOf(cloud: Cloud, name: string): Promise<string> {
+  const client = new CloudFormationClient(clientOf(cloud));
+  const { Stacks: stacks } = await client.send(
+    new DescribeStacksCommand({ StackName: `millrace-${stage}` }),
+  );
+  client.destroy();
+  const output = stacks?.[0]?.Outputs?.find(({ OutputKey: key }) => key === name);
+  return output?.OutputValue ?? '';
 }

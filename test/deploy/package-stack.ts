@@ -20,7 +20,7 @@ export const requiredParameters = {
     'arn:aws:iam::111122223333:role/relay,arn:aws:iam::111122223333:role/operations/replayer',
 } as const;
 
-/** Every other one. */
+/** Every other one but `eks-cluster`, which goes without tokens. */
 export const optionalParameters = {
   namespaces: 'db,web',
   'kube-token-parameter': '/elsewhere/token',

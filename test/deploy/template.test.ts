@@ -60,9 +60,10 @@ describe.skipIf(missing !== undefined)('the compiled template', () => {
   test.each([
     { what: 'with the required parameters alone', given: requiredParameters },
     {
-      what: 'with every parameter there is',
+      what: 'with every parameter of a cluster that takes tokens',
       given: { ...requiredParameters, ...optionalParameters },
     },
+    { what: 'on EKS', given: { ...requiredParameters, 'eks-cluster': 'orders' } },
   ])('has nothing that cfn-lint would correct, $what', async ({ given }) => {
     const template = await packaged(given);
 

@@ -37,7 +37,8 @@ function runtimeImportsOf({ text }: Source): readonly string[] {
 const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
   [/^etcd3$/, /^shared\/topology\//],
   [/^@aws-sdk\/(client-sqs|credential-provider-node)$/, /^shared\/queue\//],
-  [/^aws4$/, /^shared\/queue\//],
+  [/^aws4$/, /^shared\/(queue\/|outside\/eks-token\.ts$)/],
+  [/^@aws-sdk\/credential-provider-env$/, /^shared\/outside\/eks-token\.ts$/],
   [/^@aws-sdk\/client-ssm$/, /^shared\/outside\//],
   [/^@aws-sdk\/client-s3$/, /^shared\/repository\//],
   [/^@kubernetes\/client-node$/, /^shared\/kube\//],

@@ -4,12 +4,17 @@ import https from 'node:https';
 import * as z from 'zod';
 import { describeError } from '#shared/kernel/errors.ts';
 import { type Instant, wallClock } from '#shared/kernel/instant.ts';
+import { readText } from '#shared/http/connection.ts';
+import { explainFailure } from '#shared/kube/explain.ts';
 import { certainSkew, maxSkewSeconds } from '#shared/kube/clock-check.ts';
 import type { KubeAccess, KubeConnection } from '#shared/kube/connection.ts';
 import type { Cluster } from '../cluster.ts';
 import { type Check, failed, ok, skipped } from './check.ts';
 
 const timeoutMs = 10_000;
+
+/** The version takes some hundred. */
+const maxVersionBytes = 64 * 1024;
 
 /** What one request to the API server showed beyond its body. */
 interface Probe {
@@ -19,6 +24,8 @@ interface Probe {
   readonly sentAt: Instant;
   readonly receivedAt: Instant;
   readonly isEncrypted: boolean;
+  /** Whether it is an API server that answered. */
+  readonly isOfApiServer: boolean;
 }
 
 /** Reachability, TLS, sign-in and clock. A server that is not reached leaves the rest unjudged. */
@@ -38,10 +45,19 @@ export async function checkApiServer({
         )
       : failed(
           'API server reachable',
-          `${access.server}: ${describeError(error)}`,
+          describeError(explainFailure(error, access)),
           "check the server's address in the kubeconfig, and the network on the way to it",
         );
     return [problem];
+  }
+  if (!probe.isOfApiServer) {
+    return [
+      failed(
+        'API server reachable',
+        `what answers at ${access.server} is no API server`,
+        "check the server's address in the kubeconfig",
+      ),
+    ];
   }
   return [
     ok('API server reachable', access.server),
@@ -110,17 +126,19 @@ async function askVersion(access: KubeAccess): Promise<Probe> {
     signal: AbortSignal.timeout(timeoutMs),
   });
   const [response] = (await once(request, 'response')) as [http.IncomingMessage];
-  response.resume();
+  const body = await readText(response, maxVersionBytes);
   return {
     status: response.statusCode ?? 0,
     toldAt: Date.parse(response.headers.date ?? '') as Instant,
     sentAt,
     receivedAt: wallClock(),
     isEncrypted: url.protocol === 'https:',
+    // Who is not known, or may not ask for the version, gets a Status.
+    isOfApiServer: /"gitVersion"|"kind": ?"Status"/.test(body),
   };
 }
 
 function isTlsProblem(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/.test(code);
+  return /CERT|ERR_TLS|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/.test(code);
 }

@@ -122,8 +122,9 @@ export const kubeMutants: readonly Mutant[] = [
   {
     id: 'kube-page-missing-is-complete',
     file: client,
-    find: 'if (page.response.status !== 200) {',
-    replace: 'if (page.response.status !== 200 && token === undefined) {',
+    find: 'if (page.response.status !== 200 || !list.success) {',
+    replace:
+      'if (token !== undefined && !list.success) return; if (page.response.status !== 200 || !list.success) {',
     breaks: 'A list that failed on its second page counts as complete.',
     expected: ['S3', 'D2', 'D11'],
     also: [{ file: client, find: 'const pageSize = 500;', replace: 'const pageSize = 2;' }],
@@ -131,7 +132,7 @@ export const kubeMutants: readonly Mutant[] = [
   {
     id: 'kube-first-page-is-all',
     file: client,
-    find: "token = body.metadata?.continue === '' ? undefined : body.metadata?.continue;",
+    find: "token = list.data.metadata.continue === '' ? undefined : list.data.metadata.continue;",
     replace: 'token = undefined;',
     breaks: 'Of a list in pages the first is read.',
     expected: ['S3', 'D2', 'D11'],
@@ -148,7 +149,7 @@ export const kubeMutants: readonly Mutant[] = [
   {
     id: 'kube-refused-read-is-absent',
     file: client,
-    find: 'return unknown(`reading ${describe(ref)}: ${reasonOf(answer.response)}`);',
+    find: 'return unknown(`reading ${describe(ref)}: ${reasonOf(response)}`);',
     replace: 'return absent;',
     breaks: 'An object that may not be read counts as one that is not there.',
     expected: ['D7', 'X8', 'D11'],

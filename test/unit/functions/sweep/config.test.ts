@@ -45,6 +45,10 @@ describe('the sweep’s configuration', () => {
     ]);
   });
 
+  test('has to be for the region that the queues are in', () => {
+    expect(problemsOf({ ...enough, AWS_REGION: 'us-east-1' })).toEqual(['AWS_REGION']);
+  });
+
   test('names everything that is wrong at once, and no value', () => {
     const wrong = {
       ...enough,

@@ -7,6 +7,7 @@ const required = {
   stage: 'prod',
   ...requiredParameters,
   namespaces: '',
+  'eks-cluster': '',
   'kube-token-parameter': '',
   'log-level': 'info',
   'subnet-ids': '',
@@ -47,6 +48,12 @@ test('problems of form and problems between parameters come out together', () =>
   expect(complaints(wrong, ['cluster'])).toEqual(['cluster', 'cluster-id', 'subnet-ids']);
 });
 
+test('tokens and EKS are two ways to sign in, of which one is chosen', () => {
+  const both = { ...required, 'eks-cluster': 'orders', 'kube-token-parameter': '/a' };
+
+  expect(complaints(both)).toEqual(['eks-cluster']);
+});
+
 test('a misspelt name is answered with those that there are', () => {
   expect(problemsOf(required, ['namespace'])).toEqual([
     expect.stringMatching(/^namespace: is no parameter; there are cluster-id, .*namespaces/),
@@ -67,6 +74,7 @@ describe.each([
   ['queue-senders', 'arn:aws:iam::111122223333:role/*', 'any role'],
   ['queue-senders', requiredParameters['queue-senders'].replace(',', ', '), 'a space in an ARN'],
   ['namespaces', 'db,Web', 'no name of a namespace'],
+  ['eks-cluster', 'https://x.eks.amazonaws.com', 'an address'],
   ['kube-token-parameter', 'token', 'a name without its path, which ARNs are made of'],
   ['log-level', 'loud', 'no level'],
   ['subnet-ids', 'zone-a', 'no id of a subnet'],

@@ -8,6 +8,7 @@ import * as z from 'zod';
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
 import { sweepConfigSchema } from '#functions/sweep/config.ts';
 import { generateStack } from '#infra/aws/stack.ts';
+import { idPrefix } from '#infra/aws/template.ts';
 import {
   type FunctionName,
   type StepName,
@@ -635,6 +636,20 @@ describe.each(functionNames)('%s', (name) => {
     expect(MILLRACE_KUBE_TOKEN_PARAMETER).toBe('/elsewhere/token');
     expect(permissions).toContain(JSON.stringify(mayRead('/elsewhere/token')));
     expect(permissions).not.toContain('kube-token');
+  });
+
+  test('signs in to EKS as its role, whose ARN is told, and may read no parameter', () => {
+    const given = { EksCluster: 'orders' };
+
+    const environment = environmentOf(name, given);
+    const permissions = JSON.stringify(permissionsOf(name, given));
+
+    expect(environment).toMatchObject({ MILLRACE_EKS_CLUSTER: 'orders' });
+    expect(environment).not.toHaveProperty('MILLRACE_KUBE_TOKEN_PARAMETER');
+    expect(permissions).not.toContain('ssm:');
+    expect(template.Outputs).toMatchObject({
+      [`${idPrefix(name)}RoleArn`]: { Value: functionOf(name).properties['Role'] },
+    });
   });
 });
 

@@ -69,7 +69,7 @@ describe('a list in pages', () => {
   );
 
   test('of a kind that is not served is absent', async () => {
-    const { connection } = anApiServer({ status: 404, body: {} });
+    const { connection } = anApiServer({ status: 404, body: '404 page not found\n' });
 
     const pages = await pagesOf(connection);
 

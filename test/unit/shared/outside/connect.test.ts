@@ -9,8 +9,11 @@ import { connectOutside } from '#shared/outside/connect.ts';
 
 const signal = new AbortController().signal;
 
-/** An API server that knows nothing, beside a parameter store that holds one token; keeps what it was signed with. */
-async function serve() {
+/**
+ * An API server that knows no object, and nobody with one of these tokens, beside a parameter store that holds one token;
+ * keeps what it was signed with.
+ */
+async function serve(...refused: readonly string[]) {
   const credentials: (string | undefined)[] = [];
   const server = createServer((request, response) => {
     if (request.headers['x-amz-target'] === 'AmazonSSM.GetParameter') {
@@ -19,8 +22,12 @@ async function serve() {
       return;
     }
     credentials.push(request.headers.authorization);
-    response.statusCode = 404;
-    response.end('{}');
+    response.statusCode = refused.some(
+      (token) => request.headers.authorization === `Bearer ${token}`,
+    )
+      ? 401
+      : 404;
+    response.end(JSON.stringify({ kind: 'Status', reason: 'NotFound' }));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -72,7 +79,6 @@ describe('a handler signs in', () => {
       ...told,
       MILLRACE_KUBE_SERVER: url,
       MILLRACE_KUBE_TOKEN_FILE: path,
-      MILLRACE_KUBE_TOKEN_PARAMETER: '/not/asked',
     };
 
     const { kube } = await connectOutside(environment, 'drain-step');
@@ -87,6 +93,41 @@ describe('a handler signs in', () => {
     await get();
 
     expect(credentials).toEqual(['Bearer first', 'Bearer first', 'Bearer second']);
+  });
+
+  test('with a new token at once where the old one was refused', async () => {
+    const { url, credentials } = await serve('first');
+    const path = writeFile('first');
+    const environment = { ...told, MILLRACE_KUBE_SERVER: url, MILLRACE_KUBE_TOKEN_FILE: path };
+    const { kube } = await connectOutside(environment, 'drain-step');
+    const get = () => kube.get({ kind: 'Shard', namespace: 'db', name: 'orders' }, signal);
+
+    const before = await get();
+    writeFileSync(path, 'second');
+    await get();
+
+    expect(before.kind).toBe('unknown');
+    expect(credentials).toEqual(['Bearer first', 'Bearer second']);
+  });
+
+  test('to EKS with one token for eight minutes, signed by its role’s credentials', async () => {
+    const { url, credentials } = await serve();
+    const environment = { ...told, MILLRACE_KUBE_SERVER: url, MILLRACE_EKS_CLUSTER: 'orders' };
+    const { kube } = await connectOutside(environment, 'drain-step');
+    const get = () => kube.get({ kind: 'Shard', namespace: 'db', name: 'orders' }, signal);
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+
+    await get();
+    vi.setSystemTime(Date.now() + 8 * 60_000 - 1);
+    await get();
+    vi.setSystemTime(Date.now() + 1);
+    await get();
+
+    const [first, second, third] = credentials;
+    expect(first).toMatch(/^Bearer k8s-aws-v1\./);
+    expect(second).toBe(first);
+    expect(third).not.toBe(first);
   });
 
   test('not at all where the parameter cannot be read: the object is unknown, not absent', async () => {
@@ -125,7 +166,23 @@ test('a handler that is told no way to sign in says which there are', async () =
 
   const connecting = connectOutside(environment, 'drain-step');
 
-  await expect(connecting).rejects.toThrow(/TOKEN_FILE, .*TOKEN_PARAMETER, or .*CERT_FILE/);
+  await expect(connecting).rejects.toThrow(
+    /TOKEN_FILE, .*TOKEN_PARAMETER, .*EKS_CLUSTER, or .*CERT_FILE/,
+  );
+});
+
+test('a handler that is told two ways to sign in, and half of a third, hears of both', async () => {
+  const environment = {
+    ...told,
+    MILLRACE_KUBE_SERVER: 'https://kubernetes.example',
+    MILLRACE_KUBE_TOKEN_PARAMETER: '/millrace/test/kube-token',
+    MILLRACE_EKS_CLUSTER: 'orders',
+    MILLRACE_KUBE_KEY_FILE: '/key',
+  };
+
+  const connecting = connectOutside(environment, 'drain-step');
+
+  await expect(connecting).rejects.toThrow(/2 problem[\s\S]*more than one way[\s\S]*KEY_FILE/);
 });
 
 test('a handler whose clock is wrong reads nothing (F26)', async () => {
