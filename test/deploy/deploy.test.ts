@@ -4,6 +4,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import * as z from 'zod';
 import { deadLetterQueueName, makeHint, queueName } from '#events/hint.ts';
 import { findMissingPython } from '#infra/local/cloud/install.ts';
+import { findMissingProgram } from '#infra/local/control-plane/binaries.ts';
+import { kubectlProgram } from '#infra/local/control-plane/program.ts';
 import { readAuditLog } from '#infra/local/control-plane/audit-log.ts';
 import { readLastLines } from '#infra/local/control-plane/log-tail.ts';
 import { GoverseObserver } from '#infra/local/goverse/observer.ts';
@@ -14,7 +16,7 @@ import { releaseMirror } from '#shared/api/annotations.ts';
 import type { BackupSchedule } from '#shared/api/backup.ts';
 import { goverseLabel, shardLabel } from '#shared/api/labels.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import { type StepName, functionNames, stepNames } from '#shared/api/steps.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { connectTopology } from '#shared/topology/connect.ts';
@@ -23,15 +25,16 @@ import type { PoolerRecord } from '#shared/topology/topology.ts';
 import { missingControlPlane } from '#test/cluster/local-control-plane.ts';
 import {
   type Deployed,
-  forgottenNamespace,
-  namespace,
   patienceSeconds,
   shardManifest,
   shardName,
   speed,
   startDeployed,
 } from './deployed.ts';
-import { clusterId, stage } from './deployment.ts';
+import { clusterId, forgottenNamespace, namespace, stage } from './by-readme.ts';
+
+/** Where the README makes a Shard, and lets a member of it leave. */
+const firstShard = '### 7. The first Shard';
 
 const shardCount = 256;
 /** Three ticks: a leader that had anything left to do would have done it. */
@@ -39,7 +42,11 @@ const quietMs = 15_000 / speed;
 
 /** Where every check must run, a missing program is a failure; elsewhere these tests are skipped, and say so. */
 const isRequired = (process.env['CI'] ?? '') !== '';
-const missing = missingControlPlane ?? (isRequired ? undefined : await findMissingPython());
+const missing = isRequired
+  ? undefined
+  : (missingControlPlane ??
+    (await findMissingProgram(undefined, [kubectlProgram]))?.message ??
+    (await findMissingPython()));
 if (missing !== undefined) {
   process.stderr.write(`deploy tests are skipped: ${missing}\n`);
 }
@@ -101,7 +108,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
   }
 
   test('pool-pods makes three members of a Shard', async () => {
-    await deployed.create(collectionPath('Shard', namespace), shardManifest(shardName, 3));
+    await deployed.deployment.follow(firstShard, 0);
     await deployed.untilSettled(3);
 
     const created = await deployed.podsWritten('create');
@@ -115,7 +122,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const before = new Map(world.all('Pod').map(({ metadata }) => [metadata.uid, metadata.name]));
     const drain = followDrain(world);
 
-    await deployed.setReplicas(2);
+    await deployed.deployment.follow(firstShard, 1);
     await deployed.untilSettled(2);
 
     drain.close();
@@ -246,7 +253,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const queues = stepNames.map(async (step) => {
       const body = `no hint for ${step}`;
 
-      await deployed.queues.send(queueName(stage, step), [body], deployed.deployment.relay);
+      await deployed.queues.send(queueName(stage, step), [body], deployed.deployment.replayer);
 
       expect(await deployed.queues.look(deadLetterQueueName(stage, step), 1)).toEqual([body]);
     });
@@ -263,7 +270,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const healthy = hintOf(step);
 
     // One batch: a message that fails must take none of its neighbours along.
-    await queues.send(queue, [...poison, healthy], deployment.relay);
+    await queues.send(queue, [...poison, healthy], deployment.replayer);
     await deployed.createDatabase(forgottenNamespace);
     await deployed.create(
       collectionPath('Shard', forgottenNamespace),
@@ -276,7 +283,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const letters = await queues.look(deadLetters, await queues.size(deadLetters));
     const refused = letters.filter((body) => ![...kept, ...poison].includes(body));
 
-    await deployment.redeploy([namespace, forgottenNamespace]);
+    await deployment.rememberNamespace();
     await queues.move(deadLetters, queue, letters.length, deployment.replayer);
     await forgotten.world.until('the forgotten Shard has its member', patienceSeconds, () =>
       forgotten.world
@@ -307,7 +314,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     const sending = queues.send(queueName(stage, step), [hint], deployment.stranger);
 
     await expect(sending).rejects.toThrow(/AccessDenied|not authorized|is denied/);
-    await queues.send(queueName(stage, step), [hint], deployment.relay);
+    await queues.send(queueName(stage, step), [hint], deployment.replayer);
   });
 
   test.each(stepNames)('nobody reads the dead letters of %s without TLS', async (step) => {
@@ -337,19 +344,58 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     );
   });
 
-  test('the token stands in nothing that was packaged and nothing that was logged', async () => {
-    const { cloud, deployment, functionsToken } = deployed;
-    const files = await readdir(deployment.packageFolder);
-    const texts = [cloud.logPath, ...files.map((file) => join(deployment.packageFolder, file))];
+  test('no token stands in what was packaged or logged', async () => {
+    const { cloud, deployment } = deployed;
+    const tokens = await deployed.functionTokens();
+    const folder = join(deployment.project, '.serverless');
+    const files = await readdir(folder);
+    const texts = [cloud.logPath, ...files.map((file) => join(folder, file))];
 
     const contents = await Promise.all(texts.map((path) => readFile(path)));
 
     const log = contents[0]?.toString() ?? '';
     expect(log).toContain('"msg":"decision"');
     expect(log).toContain('hint refused');
-    expect(contents.filter((content) => content.includes(functionsToken))).toEqual([]);
+    expect(new Set(tokens).size).toBe(functionNames.length);
+    expect(contents.filter((content) => tokens.some((token) => content.includes(token)))).toEqual(
+      [],
+    );
+  });
+
+  test('the API server would do what the page of what is installed has it do', async () => {
+    const told = await deployed.deployment.tryInstall();
+
+    expect(told).toContain('deployment.apps/millrace-relay serverside-applied (server dry run)');
+  });
+
+  test('removed as the README has it, Millrace leaves Shards and pods alone, and nothing of its own behind', async () => {
+    const { connection, queues, deployment } = deployed;
+    const podsBefore = world.all('Pod').map(({ metadata }) => metadata.uid);
+
+    // Its pods would go with their namespace.
+    await deployed.relay.stop();
+    await deployment.remove();
+
+    const left = await Promise.all(
+      ['clusterroles', 'clusterrolebindings', 'roles', 'rolebindings'].map(async (plural) => {
+        const { body } = await connection.request({
+          method: 'GET',
+          path: `/apis/rbac.authorization.k8s.io/v1/${plural}`,
+          query: { labelSelector: 'app.kubernetes.io/part-of=millrace' },
+        });
+        return listedSchema.parse(body).items.length;
+      }),
+    );
+    expect(deployment.notFollowed()).toEqual([]);
+    expect(left).toEqual([0, 0, 0, 0]);
+    expect(await queues.names()).toEqual([]);
+    expect(await deployed.functionTokens()).toEqual([]);
+    expect(world.get('Shard', shardName)?.metadata.deletionTimestamp).toBeUndefined();
+    expect(world.all('Pod').map(({ metadata }) => metadata.uid)).toEqual(podsBefore);
   });
 });
+
+const listedSchema = z.looseObject({ items: z.array(z.unknown()) });
 
 const hintIdSchema = z.looseObject({ id: z.string() });
 

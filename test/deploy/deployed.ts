@@ -1,32 +1,40 @@
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { GetParametersCommand, SSMClient } from '@aws-sdk/client-ssm';
 import * as z from 'zod';
-import { installDefinitions } from '#infra/cli/install.ts';
+import { relayName } from '#infra/kubernetes/relay.ts';
 import { type Child, launch } from '#infra/local/child/launch.ts';
-import { type Cloud, cloudRegion, startCloud } from '#infra/local/cloud/start.ts';
+import { type Cloud, startCloud } from '#infra/local/cloud/start.ts';
 import { type AuditedRequest, readAuditLog } from '#infra/local/control-plane/audit-log.ts';
+import { obtain } from '#infra/local/control-plane/binaries.ts';
 import { type ControlPlane, startControlPlane } from '#infra/local/control-plane/control-plane.ts';
 import { type Etcd, startEtcd } from '#infra/local/control-plane/etcd.ts';
 import { makeGuardedFolder } from '#infra/local/control-plane/guard.ts';
 import { writeKubeconfig } from '#infra/local/control-plane/kubeconfig.ts';
-import { printProgress } from '#infra/local/control-plane/progress.ts';
+import { kubectlProgram } from '#infra/local/control-plane/program.ts';
+import { printProgress, reportProgress } from '#infra/local/control-plane/progress.ts';
 import { type DataPlane, startDataPlane } from '#infra/local/data-plane/start.ts';
 import { type World, followWorld } from '#infra/local/show/world.ts';
 import { shardLabel } from '#shared/api/labels.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
+import { functionNames, tokenParameterName } from '#shared/api/steps.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { isReady } from '#shared/kube/readiness.ts';
-import { type Deployment, clusterId, deploy, stage } from './deployment.ts';
+import {
+  type DeployedByReadme,
+  deployByReadme,
+  installedIn,
+  namespace,
+  stage,
+} from './by-readme.ts';
+import { clientOf } from './deployment.ts';
 import { FunctionLog } from './function-log.ts';
 import { Queues } from './queues.ts';
-
-/** Where the functions may act from the beginning. */
-export const namespace = 'db';
-/** Where the relay looks too, though the functions were not told of it. */
-export const forgottenNamespace = 'web';
 
 /** The Shard whose members the data plane runs. Pods of others are made, and stay as they were made. */
 export const shardName = 'orders';
@@ -37,10 +45,12 @@ export const patienceSeconds = 90;
 /** How much faster than measured the data plane runs. Millrace's own waits are not shortened. */
 export const speed = 8;
 
-/** Each signs in to the API server as a user of its own, so that the audit log tells them apart. */
-const functionsUser = 'functions';
-const relayUser = 'relay';
 const dataPlaneUser = 'data-plane';
+
+/** What each function is to the API server. */
+const functionUsers: ReadonlySet<string> = new Set(
+  functionNames.map((name) => `system:serviceaccount:${installedIn}:${name}`),
+);
 
 const relayGraceMs = 20_000;
 
@@ -63,12 +73,12 @@ export interface Deployed {
   readonly topology: Etcd;
   readonly dataPlane: DataPlane;
   readonly cloud: Cloud;
-  readonly deployment: Deployment;
+  readonly deployment: DeployedByReadme;
   readonly queues: Queues;
   readonly log: FunctionLog;
   readonly relay: RelayProcess;
   /** What the functions sign in to the API server with. */
-  readonly functionsToken: string;
+  functionTokens(): Promise<readonly string[]>;
   create(path: string, object: JsonObject): Promise<void>;
   /** Makes the Database `main`, which says where the data plane is. */
   createDatabase(within: string): Promise<void>;
@@ -91,56 +101,17 @@ export async function startDeployed(running: AsyncDisposableStack): Promise<Depl
   const guarded = await makeGuardedFolder(join(tmpdir(), 'millrace-deploy-'));
   running.defer(() => guarded.remove());
   const { path: folder } = guarded;
-  const names = [functionsUser, relayUser, dataPlaneUser];
-  const users = names.map((name) => ({ name, groups: ['system:masters'] }));
+  const users = [{ name: dataPlaneUser, groups: ['system:masters'] }];
+  const kubectl = await obtain(kubectlProgram, onProgress);
   const controlPlane = running.use(await startControlPlane({ users, onProgress }));
-  const tokenOf = (user: string) => controlPlane.tokens.get(user) ?? '';
   const connection = connectKube(controlPlane.access());
   running.defer(() => connection.close());
   const create = createWith(connection);
-  await installDefinitions(connection);
-  for (const name of [namespace, forgottenNamespace]) {
-    await create('/api/v1/namespaces', { metadata: { name } });
-  }
-  const world = await followWorld(connection, namespace);
-  running.defer(() => world.close());
-
-  const cloud = running.use(await startCloud({ dataDir: join(folder, 'cloud'), onProgress }));
-  const log = running.use(await FunctionLog.follow(cloud.logPath));
-  const deployment = await deploy({
-    cloud,
-    folder,
-    namespaces: [namespace],
-    kube: controlPlane.access(),
-    kubeToken: tokenOf(functionsUser),
-  });
-  const queues = running.use(new Queues(cloud, deployment.queueUrlPrefix));
-  const relay = relayProcess(async () => {
-    const kubeconfig = join(folder, 'relay.kubeconfig');
-    const { server, ca } = controlPlane;
-    await writeKubeconfig(kubeconfig, { server, ca, user: relayUser, token: tokenOf(relayUser) });
-    return {
-      MILLRACE_CLUSTER_ID: clusterId,
-      MILLRACE_STAGE: stage,
-      MILLRACE_NAMESPACES: [namespace, forgottenNamespace].join(','),
-      MILLRACE_QUEUE_URL_PREFIX: deployment.queueUrlPrefix,
-      MILLRACE_RELAY_PORT: '0',
-      MILLRACE_LOG_LEVEL: 'warn',
-      KUBECONFIG: kubeconfig,
-      AWS_REGION: cloudRegion,
-      AWS_ENDPOINT_URL: cloud.endpoint,
-      AWS_ACCESS_KEY_ID: deployment.relay.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: deployment.relay.secretAccessKey,
-    };
-  });
-  await relay.start();
-  running.defer(() => relay.stop());
-
   const topology = running.use(await startEtcd({ dataDir: join(folder, 'topology') }));
   const dataPlane = await startDataPlane({
     server: controlPlane.server,
     ca: controlPlane.ca,
-    token: tokenOf(dataPlaneUser),
+    token: controlPlane.tokens.get(dataPlaneUser) ?? '',
     etcdEndpoint: topology.endpoint,
     dataDir: join(folder, 'data-plane'),
     speed,
@@ -148,12 +119,29 @@ export async function startDeployed(running: AsyncDisposableStack): Promise<Depl
     selector: `millrace.dev/shard=${shardName}`,
   });
   running.defer(() => dataPlane.stop());
+
+  const cloud = running.use(await startCloud({ dataDir: join(folder, 'cloud'), onProgress }));
+  const log = running.use(await FunctionLog.follow(cloud.logPath));
+  const topologyUrl = topology.endpoint;
+  const { adminUrl } = dataPlane;
+  const deployment = await reportProgress(onProgress, 'following the README', () =>
+    deployByReadme({ cloud, controlPlane, kubectl, folder, topologyUrl, adminUrl }),
+  );
+  const queues = running.use(new Queues(cloud, deployment.queueUrlPrefix));
+  const relay = relayProcess(
+    await relayAsInstalled({ connection, controlPlane, folder, cloud }),
+    deployment.project,
+  );
+  await relay.start();
+  running.defer(() => relay.stop());
+  const world = await followWorld(connection, namespace);
+  running.defer(() => world.close());
+
   const createDatabase = (within: string) =>
     create(
       collectionPath('Database', within),
       databaseManifest(topology.endpoint, dataPlane.adminUrl),
     );
-  await createDatabase(namespace);
 
   const patchShard = async (body: unknown, contentType = 'application/merge-patch+json') => {
     const path = `${collectionPath('Shard', namespace)}/${shardName}`;
@@ -174,7 +162,7 @@ export async function startDeployed(running: AsyncDisposableStack): Promise<Depl
     queues,
     log,
     relay,
-    functionsToken: tokenOf(functionsUser),
+    functionTokens: () => functionTokens(cloud),
     create,
     createDatabase,
     patchShard,
@@ -247,16 +235,79 @@ function createWith(connection: KubeConnection) {
   };
 }
 
-function relayProcess(environment: () => Promise<Record<string, string>>): RelayProcess {
+const deploymentSchema = z.looseObject({
+  spec: z.looseObject({
+    template: z.looseObject({
+      spec: z.looseObject({
+        containers: z.tuple([
+          z.looseObject({ env: z.array(z.object({ name: z.string(), value: z.string() })) }),
+        ]),
+      }),
+    }),
+  }),
+});
+
+const accountSchema = z.looseObject({
+  metadata: z.looseObject({
+    annotations: z.object({ 'eks.amazonaws.com/role-arn': z.string() }),
+  }),
+});
+
+const tokenSchema = z.looseObject({ status: z.looseObject({ token: z.string() }) });
+
+/**
+ * What the relay's pod would be given: the variables of its Deployment, its service account's token, and the role that the
+ * account is annotated with, taken by a token for AWS. Only addresses are others.
+ */
+async function relayAsInstalled({
+  connection,
+  controlPlane: { server, ca },
+  folder,
+  cloud,
+}: Pick<Deployed, 'connection' | 'controlPlane' | 'cloud'> & { readonly folder: string }) {
+  const account = `/api/v1/namespaces/${installedIn}/serviceaccounts/relay`;
+  const tokenFor = async (audiences?: readonly string[]) => {
+    const { body } = await connection.request({
+      method: 'POST',
+      path: `${account}/token`,
+      body: {
+        apiVersion: 'authentication.k8s.io/v1',
+        kind: 'TokenRequest',
+        spec: { expirationSeconds: 3600, ...(audiences === undefined ? {} : { audiences }) },
+      },
+    });
+    return tokenSchema.parse(body).status.token;
+  };
+  const get = async (path: string) => (await connection.request({ method: 'GET', path })).body;
+  const path = `/apis/apps/v1/namespaces/${installedIn}/deployments/${relayName}`;
+  const [container] = deploymentSchema.parse(await get(path)).spec.template.spec.containers;
+  const { annotations } = accountSchema.parse(await get(account)).metadata;
+  const kubeconfig = join(folder, 'relay.kubeconfig');
+  await writeKubeconfig(kubeconfig, { server, ca, user: 'relay', token: await tokenFor() });
+  const webIdentity = join(folder, 'relay.token');
+  await writeFile(webIdentity, await tokenFor(['sts.amazonaws.com']));
+  return {
+    ...Object.fromEntries(container.env.map(({ name, value }) => [name, value])),
+    MILLRACE_RELAY_PORT: '0',
+    MILLRACE_LOG_LEVEL: 'warn',
+    KUBECONFIG: kubeconfig,
+    AWS_ROLE_ARN: annotations['eks.amazonaws.com/role-arn'],
+    AWS_WEB_IDENTITY_TOKEN_FILE: webIdentity,
+    AWS_ENDPOINT_URL: cloud.endpoint,
+  };
+}
+
+/** @param project where the relay was built */
+function relayProcess(environment: Record<string, string>, project: string): RelayProcess {
   let child: Child<{ url: string }> | undefined;
   return {
     async start() {
       child = await launch({
         name: 'the relay',
-        entry: new URL('../../events/relay/main.ts', import.meta.url),
-        environment: await environment(),
+        entry: pathToFileURL(join(project, 'dist/relay/index.mjs')),
+        environment,
         announcement: z.object({ url: z.url() }),
-        readyTimeoutMs: 30_000,
+        readyTimeoutMs: 60_000,
         onLine: (line) => process.stderr.write(`${line}\n`),
       });
     },
@@ -268,6 +319,18 @@ function relayProcess(environment: () => Promise<Record<string, string>>): Relay
       await child?.stop(relayGraceMs);
     },
   };
+}
+
+async function functionTokens(cloud: Cloud): Promise<readonly string[]> {
+  const client = new SSMClient(clientOf(cloud));
+  const { Parameters: parameters = [] } = await client.send(
+    new GetParametersCommand({
+      Names: functionNames.map((name) => tokenParameterName(stage, name)),
+      WithDecryption: true,
+    }),
+  );
+  client.destroy();
+  return parameters.map(({ Value: value = '' }) => value.trim());
 }
 
 async function untilSettled(world: World, members: number): Promise<void> {
@@ -309,7 +372,7 @@ async function auditedRequests(
   for (;;) {
     const log = await readAuditLog(path);
     if (log.some((request) => request.path === `/version?marker=${marker}`)) {
-      return log.filter(({ user }) => user === functionsUser);
+      return log.filter(({ user }) => functionUsers.has(user));
     }
   }
 }

@@ -76,12 +76,8 @@ export interface Deployment {
   readonly packageFolder: string;
   /** Named by the queues' policies. */
   readonly relay: Person;
-  /** Named by them too: whoever moves dead letters back. */
-  readonly replayer: Person;
   /** Allowed everything with queues by its own policy. */
   readonly stranger: Person;
-  /** Deploys again, with other namespaces for the functions to act in. */
-  redeploy(namespaces: readonly string[]): Promise<void>;
   /** The name of a function's role. */
   roleOf(name: FunctionName): Promise<string>;
   /** Lets the schedule of the sweep tick every minute, the shortest there is, instead of every five. */
@@ -89,15 +85,7 @@ export interface Deployment {
 }
 
 /** In AWS the permission to send covers batches; the stand-in asks for one of the call's own name as well. */
-const batches = 'sqs:SendMessageBatch';
-
-/** What AWS asks of whoever starts a message move task, besides that they may send to where the messages came from. */
-const moving = [
-  'sqs:StartMessageMoveTask',
-  'sqs:ReceiveMessage',
-  'sqs:DeleteMessage',
-  'sqs:GetQueueAttributes',
-];
+export const batches = 'sqs:SendMessageBatch';
 
 /** In AWS the `aws:PrincipalArn` of a function is its role; the stand-in says its session. */
 const sweepSessions = `arn:aws:sts::${cloudAccount}:assumed-role/millrace-${stage}-SweepRole-*/*`;
@@ -112,13 +100,12 @@ export function clientOf({ endpoint }: Cloud, credentials: AccessKey = cloudAdmi
  * `serverless.yml`.
  */
 export async function deploy(options: DeploymentOptions): Promise<Deployment> {
-  const { cloud, folder, kube } = options;
+  const { cloud, folder, kube, namespaces } = options;
   if (options.kubeToken !== undefined) {
     await putTokens(cloud, options.kubeToken);
   }
-  const relay = await createUser(cloud, 'relay', [batches]);
-  const replayer = await createUser(cloud, 'replayer', [batches, ...moving]);
-  const stranger = await createUser(cloud, 'stranger', ['sqs:*']);
+  const relay = await createUser(cloud, 'relay', batches);
+  const stranger = await createUser(cloud, 'stranger', 'sqs:*');
   const project = await copyProject(join(folder, 'project'));
   await promisify(execFile)(process.execPath, [join(project, 'infra/build.ts')], { cwd: project });
   const packageFolder = join(folder, 'package');
@@ -126,31 +113,26 @@ export async function deploy(options: DeploymentOptions): Promise<Deployment> {
     'cluster-id': clusterId,
     'kube-server': kube.server,
     'kube-ca': Buffer.from(kube.ca ?? '').toString('base64'),
-    'queue-senders': [relay.arn, replayer.arn, sweepSessions].join(','),
+    'queue-senders': [relay.arn, sweepSessions].join(','),
+    namespaces: namespaces.join(','),
     ...options.parameters,
   };
-  const redeploy = async (namespaces: readonly string[]) => {
-    const given = { ...parameters, namespaces: namespaces.join(',') };
-    const run = { cloud, folder, project, packageFolder, parameters: given };
-    await runOsls('package', run);
-    await runOsls('deploy', run);
-  };
-  await redeploy(options.namespaces);
+  const run = { cloud, folder, project, packageFolder, parameters };
+  await runOsls('package', run);
+  await runOsls('deploy', run);
   await allowBatches(cloud, await physicalIdOf(cloud, 'AWS::IAM::Role', 'SweepRole'));
   return {
     queueUrlPrefix: await outputOf(cloud, 'QueueUrlPrefix'),
     packageFolder,
     relay,
-    replayer,
     stranger,
-    redeploy,
     roleOf: (name) => physicalIdOf(cloud, 'AWS::IAM::Role', roleId(name)),
     hastenSweep: async () => hasten(cloud, await physicalIdOf(cloud, 'AWS::Events::Rule')),
   };
 }
 
 /** What is deployed is built from the sources as they are now, and no build beside this one is disturbed. */
-async function copyProject(target: string): Promise<string> {
+export async function copyProject(target: string): Promise<string> {
   for (const part of ['functions', 'shared', 'events', 'infra', 'package.json', 'serverless.yml']) {
     await cp(join(root, part), join(target, part), { recursive: true });
   }
@@ -246,7 +228,7 @@ export async function sessionOf(cloud: Cloud, role: string): Promise<Session> {
 export async function createUser(
   cloud: Cloud,
   name: string,
-  allowed: readonly string[],
+  allowed: string | readonly string[],
 ): Promise<Person> {
   const client = new IAMClient(clientOf(cloud));
   const { User: user } = await client.send(new CreateUserCommand({ UserName: name }));
@@ -261,24 +243,28 @@ export async function createUser(
   };
 }
 
-async function allowBatches(cloud: Cloud, role: string): Promise<void> {
+/** Lets a role of the account send, as far as the stand-in asks more than AWS does. */
+export async function allowBatches(cloud: Cloud, role: string): Promise<void> {
   const client = new IAMClient(clientOf(cloud));
-  const PolicyDocument = allowing([batches]);
+  const PolicyDocument = allowing(batches);
   await client.send(
     new PutRolePolicyCommand({ RoleName: role, PolicyName: 'batches', PolicyDocument }),
   );
   client.destroy();
 }
 
-function allowing(actions: readonly string[]): string {
+function allowing(action: string | readonly string[]): string {
   return JSON.stringify({
     Version: '2012-10-17',
-    Statement: [{ Effect: 'Allow', Action: actions, Resource: '*' }],
+    Statement: [{ Effect: 'Allow', Action: action, Resource: '*' }],
   });
 }
 
-/** The SDK has a client of its own for EventBridge, which nothing else here needs. */
-async function hasten(cloud: Cloud, rule: string): Promise<void> {
+/**
+ * Lets a rule tick every minute, the shortest there is. The SDK has a client of its own for EventBridge, which nothing else
+ * here needs.
+ */
+export async function hasten(cloud: Cloud, rule: string): Promise<void> {
   const { host } = new URL(cloud.endpoint);
   const body = JSON.stringify({ Name: rule, ScheduleExpression: 'rate(1 minute)' });
   const { headers = {} } = aws4.sign(
@@ -306,11 +292,16 @@ async function hasten(cloud: Cloud, rule: string): Promise<void> {
   }
 }
 
-/** The name of the stack's one resource of a type, or of the one with this logical id. */
-async function physicalIdOf(cloud: Cloud, type: string, logicalId?: string): Promise<string> {
+/** The name of a stack's one resource of a type, or of the one with this logical id. */
+export async function physicalIdOf(
+  cloud: Cloud,
+  type: string,
+  logicalId?: string,
+  stack = `millrace-${stage}`,
+): Promise<string> {
   const client = new CloudFormationClient(clientOf(cloud));
   const { StackResources: resources = [] } = await client.send(
-    new DescribeStackResourcesCommand({ StackName: `millrace-${stage}` }),
+    new DescribeStackResourcesCommand({ StackName: stack }),
   );
   client.destroy();
   const found = resources.filter(

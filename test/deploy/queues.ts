@@ -2,6 +2,7 @@ import {
   ChangeMessageVisibilityCommand,
   DeleteMessageCommand,
   GetQueueAttributesCommand,
+  ListQueuesCommand,
   type Message,
   ReceiveMessageCommand,
   SQSClient,
@@ -20,7 +21,7 @@ const heldSeconds = 120;
 export class Queues implements Disposable {
   readonly #cloud: Cloud;
   readonly #urlPrefix: string;
-  readonly #clients: SQSClient[] = [];
+  readonly #clients = new Map<string, SQSClient>();
 
   constructor(cloud: Cloud, urlPrefix: string) {
     this.#cloud = cloud;
@@ -91,6 +92,12 @@ export class Queues implements Disposable {
     return names.reduce((sum, name) => sum + Number(attributes[name] ?? 0), 0);
   }
 
+  /** The names of all queues there are. */
+  async names(): Promise<readonly string[]> {
+    const { QueueUrls: urls = [] } = await this.#secureClient().send(new ListQueuesCommand({}));
+    return urls.map((url) => url.slice(url.lastIndexOf('/') + 1));
+  }
+
   [Symbol.dispose](): void {
     this.#clients.forEach((client) => client.destroy());
   }
@@ -116,16 +123,20 @@ export class Queues implements Disposable {
     return `${this.#urlPrefix}${queue}`;
   }
 
-  #client(key?: AccessKey): SQSClient {
-    const client = new SQSClient({ ...clientOf(this.#cloud, key), useQueueUrlAsEndpoint: false });
-    this.#clients.push(client);
+  #client(key?: AccessKey, isSecure = false): SQSClient {
+    const id = `${key?.accessKeyId} ${isSecure}`;
+    const client =
+      this.#clients.get(id) ??
+      new SQSClient({ ...clientOf(this.#cloud, key), useQueueUrlAsEndpoint: false });
+    if (isSecure && !this.#clients.has(id)) {
+      sayTls(client);
+    }
+    this.#clients.set(id, client);
     return client;
   }
 
   #secureClient(key?: AccessKey): SQSClient {
-    const client = this.#client(key);
-    sayTls(client);
-    return client;
+    return this.#client(key, true);
   }
 }
 

@@ -9,8 +9,19 @@ import { obtainCloudPython } from './install.ts';
 
 const probeTimeoutMs = 2_000;
 
-/** What a deployment of Millrace uses. */
-const services = ['cloudformation', 'events', 'iam', 'lambda', 'logs', 's3', 'sqs', 'ssm', 'sts'];
+/** What a deployment of Millrace uses, and its removal: osls asks for images that it might have pushed. */
+const services = [
+  'cloudformation',
+  'ecr',
+  'events',
+  'iam',
+  'lambda',
+  'logs',
+  's3',
+  'sqs',
+  'ssm',
+  'sts',
+];
 
 /** The stand-in's own account. */
 export const cloudAccount = '000000000000';

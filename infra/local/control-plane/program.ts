@@ -55,5 +55,13 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
   },
 };
 
+/** No part of the control plane: what people give it commands with. */
+export const kubectlProgram: Program = {
+  ...kubernetes,
+  name: 'kubectl',
+  package: 'k8s.io/kubernetes/cmd/kubectl',
+  usualBuildMinutes: 1,
+};
+
 /** The oldest Go that the pinned modules build with. */
 export const oldestGo = { major: 1, minor: 26 };
