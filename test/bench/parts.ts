@@ -1,5 +1,6 @@
 import { backups } from './backups.ts';
 import { cleanup } from './cleanup.ts';
+import { deployed } from './deployed.ts';
 import { drains } from './drains.ts';
 import { goverse } from './goverse.ts';
 import { handover } from './handover.ts';
@@ -33,4 +34,5 @@ export const parts: readonly Part[] = [
   cleanup,
   goverse,
   handover,
+  deployed,
 ];

@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { bucketProgram } from '#infra/local/bucket/program.ts';
-import { oldestGo, programs } from '#infra/local/control-plane/program.ts';
+import { kubectlProgram, oldestGo, programs } from '#infra/local/control-plane/program.ts';
 
-const all = [...Object.values(programs), bucketProgram];
+const all = [...Object.values(programs), kubectlProgram, bucketProgram];
 
 describe.each(all)('$name', ({ version, moduleDir, package: path }) => {
   test('has the version its module is pinned to', async () => {
