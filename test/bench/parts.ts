@@ -1,5 +1,6 @@
 import { backups } from './backups.ts';
 import { cleanup } from './cleanup.ts';
+import { coldStart } from './cold-start/cold-start.ts';
 import { drains } from './drains.ts';
 import { goverse } from './goverse.ts';
 import { handover } from './handover.ts';
@@ -24,6 +25,7 @@ const relay: Part = {
 /** Everything that is measured, in the order in which it runs: what needs a quiet machine least comes first. */
 export const parts: readonly Part[] = [
   handlerStart,
+  coldStart,
   relay,
   stepLatency,
   drains,
