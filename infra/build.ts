@@ -27,7 +27,7 @@ const steps: readonly Bundle[] = stepNames.map((step) => ({
   name: step,
   entry: `functions/${step}/handler.ts`,
   external: ['@aws-sdk/*'],
-  budgetBytes: handlerBudgetBytes(step),
+  budgetBytes: handlerBudgetBytes,
 }));
 
 /** It sends as the relay does, and the chain of credentials for that is no client that the runtime promises to have. */

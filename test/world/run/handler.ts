@@ -9,6 +9,8 @@ import type { KubeConnection, KubeRequest, KubeResponse } from '#shared/kube/con
 import type { TargetKind } from '#shared/kube/resources.ts';
 import { checkingClock } from '#shared/kube/clock-check.ts';
 import type { BucketRequest } from '#test/world/model/buckets.ts';
+// Loaded when it is first used; in a run that would take real time, which nothing here waits for.
+import '#shared/topology/connect.ts';
 import { outsideOver } from '#shared/outside/connect.ts';
 import { type Fingerprint, Mixer, ofValue, textOf } from './fingerprint.ts';
 import { bucketTransport } from './bucket-transport.ts';
