@@ -6,6 +6,7 @@ import { goverse } from './goverse.ts';
 import { handover } from './handover.ts';
 import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
+import { relayLarge } from './relay-large.ts';
 import { measureRelay } from './relay.ts';
 import { stepLatency } from './step-latency.ts';
 import { sweep } from './sweep.ts';
@@ -27,6 +28,7 @@ export const parts: readonly Part[] = [
   handlerStart,
   coldStart,
   relay,
+  relayLarge,
   stepLatency,
   drains,
   sweep,
