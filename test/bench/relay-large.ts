@@ -60,7 +60,7 @@ export const relayLarge: Part = {
     log(`making ${pods} pods`);
     const world = await RelayWorld.createLarge(connection, controlPlane.etcdEndpoint, pods);
     log(`a pod has ${Math.round(await world.podBytes())} bytes on average`);
-    return measureLarge(ours, world, {
+    return await measureLarge(ours, world, {
       folder: guarded.path,
       kubeconfig: controlPlane.kubeconfigPath,
       log,
