@@ -9,12 +9,13 @@ import type { KubeConnection, KubeRequest, KubeResponse } from '#shared/kube/con
 import type { TargetKind } from '#shared/kube/resources.ts';
 import { checkingClock } from '#shared/kube/clock-check.ts';
 import type { BucketRequest } from '#test/world/model/buckets.ts';
-// Loaded when it is first used; in a run that would take real time, which nothing here waits for.
-import '#shared/topology/connect.ts';
 import { outsideOver } from '#shared/outside/connect.ts';
 import { type Fingerprint, Mixer, ofValue, textOf } from './fingerprint.ts';
 import { bucketTransport } from './bucket-transport.ts';
 import { everythingWent } from './turn.ts';
+
+// A handler loads it when it first asks a topology. In a run that would take real time, which nothing here waits for.
+await import('#shared/topology/connect.ts');
 
 /** What a handler waits for: a request to the outside world. Handlers may have several open at a time. */
 export type Question = { readonly id: number } & Asked;
