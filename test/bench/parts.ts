@@ -1,6 +1,7 @@
 import { backups } from './backups.ts';
 import { cleanup } from './cleanup.ts';
 import { coldStart } from './cold-start/cold-start.ts';
+import { cost } from './cost.ts';
 import { drains } from './drains.ts';
 import { goverse } from './goverse.ts';
 import { handover } from './handover.ts';
@@ -31,6 +32,7 @@ export const parts: readonly Part[] = [
   relayLarge,
   stepLatency,
   drains,
+  cost,
   sweep,
   wakes,
   backups,

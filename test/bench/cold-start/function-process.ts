@@ -81,10 +81,14 @@ export class FunctionProcess implements AsyncDisposable {
     return new FunctionProcess(api, contender, child, startedMs);
   }
 
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
   async coldStart(): Promise<ColdStart> {
     const polledMs = await this.#api.polled();
     const { givenMs, answeredMs } = await this.invoke();
-    const { cpuMs, rssMib } = await usageOf(this.#child.pid ?? 0);
+    const { cpuMs, rssMib } = await usageOf(this.pid);
     return {
       firstPollMs: polledMs - this.#startedMs,
       firstAnswerMs: answeredMs - givenMs,
