@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify, styleText } from 'node:util';
 import { type Plugin, build } from 'esbuild';
 import { stepNames, sweepName } from '#shared/api/steps.ts';
+import { bundleSettings } from './bundle-settings.ts';
 import { handlerBudgetBytes } from './handler-budget.ts';
 
 const run = promisify(execFile);
@@ -28,7 +29,7 @@ const steps: readonly Bundle[] = stepNames.map((step) => ({
   name: step,
   entry: `functions/${step}/handler.ts`,
   external: [clients],
-  budgetBytes: handlerBudgetBytes(step),
+  budgetBytes: handlerBudgetBytes,
 }));
 
 /** It sends as the relay does, with the chain of credentials for that. */
@@ -92,30 +93,16 @@ async function bundle({ name, entry, external, budgetBytes }: Bundle): Promise<s
     outdir: folder,
     outExtension: { '.js': '.mjs' },
     absWorkingDir: root,
-    bundle: true,
+    ...bundleSettings,
     splitting: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node24',
     sourcemap: true,
     sourcesContent: false,
-    minify: true,
-    keepNames: true,
     metafile: true,
     logLevel: 'warning',
     external: [...external],
     plugins: [unreadHttp],
     // Of a package in both forms the ESM one: only of that one can be left out what nobody uses.
     mainFields: ['module', 'main'],
-    // CommonJS packages inside an ESM bundle still ask for these three. etcd3 reads `${__dirname}/../proto` when it is
-    // loaded, so it is told a folder beside the files that lie in the bundle's own `proto`.
-    banner: {
-      js: [
-        "import { createRequire as __createRequire } from 'node:module';",
-        'const require = __createRequire(import.meta.url);',
-        "const __filename = import.meta.filename, __dirname = import.meta.dirname + '/lib';",
-      ].join(''),
-    },
   });
   refuseNameless(metafile.outputs);
   const eager = eagerFiles(metafile.outputs, `dist/${name}/index.mjs`);

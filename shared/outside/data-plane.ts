@@ -6,7 +6,6 @@ import { type Clock, wallClock } from '#shared/kernel/instant.ts';
 import { type Read, unknown } from '#shared/kernel/read.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
-import { connectTopology } from '#shared/topology/connect.ts';
 import type { Topology, TopologyReader } from '#shared/topology/topology.ts';
 import { readCredentials, secretsOf } from './credentials.ts';
 import { KeptClients } from './kept-clients.ts';
@@ -87,6 +86,8 @@ export async function openTopology(
   const namespace = database.metadata.namespace ?? 'default';
   const { topology } = database.spec.dataPlane;
   const credentials = await readCredentials(kube, namespace, topology, options.signal);
+  // The codecs of its records are a quarter of a handler, and not every look asks the topology.
+  const { connectTopology } = await import('#shared/topology/connect.ts');
   return connectTopology(topology, {
     namespace,
     kube: connection,

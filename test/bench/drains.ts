@@ -74,7 +74,7 @@ export const drains: Part = {
   },
 };
 
-interface Stage {
+export interface Stage {
   readonly cluster: Cluster;
   readonly board: ShardBoard;
   readonly dataPlanes: DataPlanes;
@@ -90,7 +90,7 @@ function shardNames(options: PartOptions) {
   };
 }
 
-function startStandIn(
+export function startStandIn(
   { controlPlane, topologyEtcd, folder }: Cluster,
   names: readonly string[],
 ): Promise<DataPlanes> {
@@ -116,7 +116,7 @@ function globalRootOf(name: string): string {
   return `/${name}/global`;
 }
 
-async function makeShards(
+export async function makeShards(
   { cluster, board, dataPlanes }: Stage,
   names: readonly string[],
   { log }: PartOptions,
@@ -144,7 +144,7 @@ async function makeShards(
 }
 
 /** Milliseconds from the answer to the new count until the shard has one member less and no record. */
-async function drain({ cluster, board }: Stage, name: string): Promise<number> {
+export async function drain({ cluster, board }: Stage, name: string): Promise<number> {
   const { metadata, spec } = board.get(name);
   const generation = (metadata.generation ?? 0) + 1;
   const pools = spec.pools.map((pool) => ({ ...pool, replicasPerCell: membersOfShard - 1 }));
@@ -183,7 +183,7 @@ function holds({ status }: KubeObject<'Shard'>, type: string, generation: number
 }
 
 /** What happened while some shards drained. */
-interface Phase {
+export interface Phase {
   /** Of each drain, in milliseconds. */
   readonly drainsMs: readonly number[];
   readonly lengthMs: number;
@@ -195,7 +195,7 @@ interface Phase {
   readonly cpu: ReadonlyMap<string, number>;
 }
 
-async function measurePhase(
+export async function measurePhase(
   { cluster, millrace, dataPlanes }: Stage,
   run: () => Promise<readonly number[]>,
 ): Promise<Phase> {
@@ -228,7 +228,7 @@ async function measurePhase(
   };
 }
 
-interface Requests {
+export interface Requests {
   readonly reads: number;
   readonly writes: number;
 }
@@ -236,7 +236,7 @@ interface Requests {
 const readingVerbs: ReadonlySet<string> = new Set(['get', 'list']);
 
 /** What Millrace asked of the API server in each phase; its watches are no requests of a drain. */
-async function requestsOf(
+export async function requestsOf(
   { cluster }: Stage,
   phases: readonly Phase[],
 ): Promise<readonly Requests[]> {

@@ -12,21 +12,25 @@ export class HintLedger {
   readonly #read: (body: string) => ReadHint;
   /** By queue and shard, in the order of their coming. */
   readonly #hints = new Map<string, { version: number; atMs: number }[]>();
-  readonly #queues = new Set<string>();
+  readonly #queues: readonly string[];
   /** On the clock of `performance.now`. */
   firstMs: number | undefined;
   /** When a shard was last hinted at for the first time. */
   newestMs: number | undefined;
 
-  constructor(read: (body: string) => ReadHint) {
+  /** @param queues that are looked at; what comes in others is about something else */
+  constructor(queues: readonly string[], read: (body: string) => ReadHint) {
+    this.#queues = queues;
     this.#read = read;
   }
 
   add({ queue, body, atMs }: Arrival): void {
+    if (!this.#queues.includes(queue)) {
+      return;
+    }
     const { shard, version } = this.#read(body);
     const key = `${queue} ${shard}`;
     const hints = this.#hints.get(key);
-    this.#queues.add(queue);
     this.firstMs ??= atMs;
     if (hints === undefined) {
       this.newestMs = atMs;
@@ -44,7 +48,7 @@ export class HintLedger {
   /** Per change and queue, milliseconds to the first hint that was sent for it or for a later one of its shard. */
   delaysMs(changes: readonly Change[]): number[] {
     return changes.flatMap((change) =>
-      [...this.#queues].flatMap((queue) => {
+      this.#queues.flatMap((queue) => {
         const atMs = this.#hintFor(queue, change);
         // A hint may overtake the answer to the write.
         return atMs === undefined ? [] : [Math.max(0, atMs - change.answeredMs)];
@@ -55,7 +59,7 @@ export class HintLedger {
   /** Changes after which no hint came in some queue. */
   unheard(changes: readonly Change[]): number {
     return changes.filter((change) =>
-      [...this.#queues].some((queue) => this.#hintFor(queue, change) === undefined),
+      this.#queues.some((queue) => this.#hintFor(queue, change) === undefined),
     ).length;
   }
 

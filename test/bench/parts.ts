@@ -1,11 +1,14 @@
 import { backups } from './backups.ts';
 import { cleanup } from './cleanup.ts';
 import { deployed } from './deployed.ts';
+import { coldStart } from './cold-start/cold-start.ts';
+import { cost } from './cost.ts';
 import { drains } from './drains.ts';
 import { goverse } from './goverse.ts';
 import { handover } from './handover.ts';
 import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
+import { relayLarge } from './relay-large.ts';
 import { measureRelay } from './relay.ts';
 import { stepLatency } from './step-latency.ts';
 import { sweep } from './sweep.ts';
@@ -25,9 +28,12 @@ const relay: Part = {
 /** Everything that is measured, in the order in which it runs: what needs a quiet machine least comes first. */
 export const parts: readonly Part[] = [
   handlerStart,
+  coldStart,
   relay,
+  relayLarge,
   stepLatency,
   drains,
+  cost,
   sweep,
   wakes,
   backups,

@@ -6,6 +6,7 @@ import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import type { ResourceKind } from '#shared/kube/resources.ts';
 import * as z from 'zod';
+import { copyShard } from './copied-shards.ts';
 import { createNamespace, forEach, membersOfShard, namespace, shardManifest } from './objects.ts';
 
 const writtenSchema = z.looseObject({
@@ -52,6 +53,22 @@ export class RelayWorld {
         status: statusOfPod(place),
       });
     });
+    return world;
+  }
+
+  /**
+   * The same for so many pods that making each by a request of its own takes too long: one shard is made so, and its objects
+   * are copied where the API server keeps them.
+   */
+  static async createLarge(
+    connection: KubeConnection,
+    etcdEndpoint: string,
+    pods: number,
+  ): Promise<RelayWorld> {
+    const { shards } = await RelayWorld.create(connection, membersOfShard);
+    const world = new RelayWorld(connection, pods);
+    const names = [...Array(world.shards).keys()].slice(shards).map(nameOfShard);
+    await copyShard(etcdEndpoint, nameOfShard(0), names);
     return world;
   }
 
@@ -114,8 +131,9 @@ function strideFor(pods: number): number {
   return stride;
 }
 
+/** All are of one length, so that one can be written over another. */
 function nameOfShard(place: number): string {
-  return `shard-${place}`;
+  return `shard-${String(place).padStart(6, '0')}`;
 }
 
 function nameOfPod(place: number): string {

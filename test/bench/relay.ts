@@ -26,7 +26,7 @@ export interface RelayBenchOptions {
   readonly log: (text: string) => void;
 }
 
-const changesPerSecond = 200;
+export const changesPerSecond = 200;
 
 /** An API server that answers no faster than this is overloaded, and the pace goes down with it. */
 const unansweredAtOnce = 100;
@@ -36,20 +36,24 @@ const longestOutageMs = 30_000;
 const outageShare = 0.6;
 
 /** A relay that has sent its first hints collects its garbage and is then what it is for the rest of its life. */
-const settleMs = 5_000;
+export const settleMs = 5_000;
 
 /** How long after the last change, or after an outage, its hint may take before it counts as lost. */
-const patienceMs = 20_000;
+export const patienceMs = 20_000;
 
 /** How long a relay may take to hint at everything once. */
 const startPatienceMs = 60_000;
 
 const root = new URL('../..', import.meta.url).pathname;
 const stage = 'bench';
-const queues = [...new Set(routing.routes.map(({ step }) => queueName(stage, step)))];
+
+/** Of the steps that care about the members of their target: the changes here are of pods. */
+export const queues = routing.routes
+  .filter(({ target, members }) => target === 'Shard' && members)
+  .map(({ step }) => queueName(stage, step));
 
 /** A relay and how to read what it sends. */
-interface Competitor {
+export interface Competitor {
   readonly name: string;
   readonly entry: string;
   environment(endpoint: string, kubeconfig: string): Record<string, string>;
@@ -89,7 +93,7 @@ export async function measureRelay(options: RelayBenchOptions): Promise<Figure[]
   const guarded = await makeGuardedFolder(join(tmpdir(), 'millrace-bench-relay-'));
   stack.defer(() => guarded.remove());
   options.log('bundling both relays');
-  const competitors = await bundleCompetitors(guarded.path);
+  const competitors = [await bundleOurs(guarded.path), await bundleNaive(guarded.path)];
   options.log('starting a control plane');
   const controlPlane = stack.use(
     await startControlPlane({ dataDir: join(guarded.path, 'control-plane') }),
@@ -158,7 +162,7 @@ async function measure(
   { changes, log }: RelayBenchOptions,
 ): Promise<Result> {
   await using stack = new AsyncDisposableStack();
-  const ledger = new HintLedger((body) => competitor.read(body));
+  const ledger = new HintLedger(queues, (body) => competitor.read(body));
   const recorder = stack.use(await RecordingQueues.start((arrival) => ledger.add(arrival)));
   const tell = (text: string): void => log(`${competitor.name}: ${text}`);
   const startedMs = performance.now();
@@ -211,7 +215,7 @@ async function measure(
 }
 
 /** Writes to pods at a steady pace, however long the answers take, as long as not too many are missing. */
-async function makeChanges(world: RelayWorld, count: number): Promise<Change[]> {
+export async function makeChanges(world: RelayWorld, count: number): Promise<Change[]> {
   const startedMs = performance.now();
   const changes: Promise<Change>[] = [];
   let unanswered = 0;
@@ -254,15 +258,18 @@ async function loseInOutage(
 }
 
 /** The most memory that was resident so far, in MiB. */
-async function peakOf(pid: number): Promise<number> {
+export async function peakOf(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024;
 }
 
 /** Looks a few times a second. Resolves with whether it came true in time. */
-async function waitUntil(isTrue: () => boolean, timeoutMs: number): Promise<boolean> {
+export async function waitUntil(
+  isTrue: () => boolean | Promise<boolean>,
+  timeoutMs: number,
+): Promise<boolean> {
   const deadlineMs = performance.now() + timeoutMs;
-  while (!isTrue()) {
+  while (!(await isTrue())) {
     if (performance.now() > deadlineMs) {
       return false;
     }
@@ -271,44 +278,46 @@ async function waitUntil(isTrue: () => boolean, timeoutMs: number): Promise<bool
   return true;
 }
 
-/** Ours as it is shipped, and the naive one bundled in the same way. */
-async function bundleCompetitors(folder: string): Promise<readonly Competitor[]> {
+/** Ours as it is shipped. */
+export async function bundleOurs(folder: string): Promise<Competitor> {
   await promisify(execFile)(process.execPath, [join(root, 'infra/build.ts')]);
   await cp(join(root, 'dist/relay'), join(folder, 'relay'), { recursive: true });
+  return {
+    name: 'ours',
+    entry: join(folder, 'relay', 'index.mjs'),
+    environment: (endpoint, kubeconfig) => ({
+      ...sharedEnvironment,
+      MILLRACE_CLUSTER_ID: 'bench',
+      MILLRACE_STAGE: stage,
+      MILLRACE_QUEUE_ENDPOINT: endpoint,
+      MILLRACE_RELAY_PORT: '0',
+      KUBECONFIG: kubeconfig,
+    }),
+    read(body) {
+      const { id, data } = ourHint.parse(JSON.parse(body));
+      return { shard: data.name, version: Number(id.split('/')[1]) };
+    },
+  };
+}
+
+/** Bundled as ours is. */
+async function bundleNaive(folder: string): Promise<Competitor> {
   const naive = join(folder, 'naive', 'index.mjs');
   await bundlePeer({ entryPoints: [join(root, 'test/bench/naive-relay.ts')] }, naive);
-  return [
-    {
-      name: 'ours',
-      entry: join(folder, 'relay', 'index.mjs'),
-      environment: (endpoint, kubeconfig) => ({
-        ...sharedEnvironment,
-        MILLRACE_CLUSTER_ID: 'bench',
-        MILLRACE_STAGE: stage,
-        MILLRACE_QUEUE_ENDPOINT: endpoint,
-        MILLRACE_RELAY_PORT: '0',
-        KUBECONFIG: kubeconfig,
-      }),
-      read(body) {
-        const { id, data } = ourHint.parse(JSON.parse(body));
-        return { shard: data.name, version: Number(id.split('/')[1]) };
-      },
+  return {
+    name: 'naive',
+    entry: naive,
+    environment: (endpoint, kubeconfig) => ({
+      ...sharedEnvironment,
+      KUBECONFIG: kubeconfig,
+      QUEUE_ENDPOINT: endpoint,
+      QUEUE_URLS: queues.map((queue) => `${embeddedQueueUrlPrefix(endpoint)}${queue}`).join(','),
+    }),
+    read(body) {
+      const { name, resourceVersion } = naiveHint.parse(JSON.parse(body));
+      return { shard: name, version: Number(resourceVersion) };
     },
-    {
-      name: 'naive',
-      entry: naive,
-      environment: (endpoint, kubeconfig) => ({
-        ...sharedEnvironment,
-        KUBECONFIG: kubeconfig,
-        QUEUE_ENDPOINT: endpoint,
-        QUEUE_URLS: queues.map((queue) => `${embeddedQueueUrlPrefix(endpoint)}${queue}`).join(','),
-      }),
-      read(body) {
-        const { name, resourceVersion } = naiveHint.parse(JSON.parse(body));
-        return { shard: name, version: Number(resourceVersion) };
-      },
-    },
-  ];
+  };
 }
 
 if (import.meta.main) {

@@ -14,6 +14,9 @@ import { type Fingerprint, Mixer, ofValue, textOf } from './fingerprint.ts';
 import { bucketTransport } from './bucket-transport.ts';
 import { everythingWent } from './turn.ts';
 
+// A handler loads it when it first asks a topology. In a run that would take real time, which nothing here waits for.
+await import('#shared/topology/connect.ts');
+
 /** What a handler waits for: a request to the outside world. Handlers may have several open at a time. */
 export type Question = { readonly id: number } & Asked;
 
