@@ -40,20 +40,26 @@ interface Watch {
   readonly missing: 'breaching' | 'notBreaching';
 }
 
+/** Rings at once when there is anything, and is quiet where nothing is told. */
+const anything = {
+  isTooMuch: 'GreaterThanThreshold',
+  threshold: 0,
+  periodSeconds: 300,
+  of: 1,
+  beyond: 1,
+  missing: 'notBreaching',
+} as const;
+
 /** A message is there only after the last receive failed, so a single one is worth a look. */
 const deadLetters: Watch = {
+  ...anything,
   id: 'DeadLettersAlarm',
   suffix: 'dead-letters',
   description:
     'Messages failed five times and are kept for 14 days. Read the log of the function for "hint refused" and "look failed", mend the cause, then move them back (sqs start-message-move-task).',
   metric: { namespace: 'AWS/SQS', name: 'ApproximateNumberOfMessagesVisible' },
   statistic: 'Maximum',
-  isTooMuch: 'GreaterThanThreshold',
-  threshold: 0,
   periodSeconds: 60,
-  of: 1,
-  beyond: 1,
-  missing: 'notBreaching',
 };
 
 /**
@@ -61,50 +67,40 @@ const deadLetters: Watch = {
  * permission, for which each wait is five minutes, or anybody who receives.
  */
 const oldestMessage: Watch = {
+  ...anything,
   id: 'OldestMessageAlarm',
   suffix: 'oldest-message',
   description:
     'The oldest message has waited for more than 15 minutes: the step looks at nothing, or at too little. See whether the event source mapping is enabled, whether the function is throttled or fails, and why its log says "look to be repeated".',
   metric: { namespace: 'AWS/SQS', name: 'ApproximateAgeOfOldestMessage' },
   statistic: 'Maximum',
-  isTooMuch: 'GreaterThanThreshold',
   threshold: 15 * 60,
-  periodSeconds: 300,
-  of: 1,
-  beyond: 1,
-  missing: 'notBreaching',
 };
 
 /** A message that fails is no error of the function; one that ends in time-out or cannot start is. One may be chance. */
 const errors: Watch = {
+  ...anything,
   id: 'ErrorsAlarm',
   suffix: 'errors',
   description:
     'The function fails as a whole: it is configured wrongly, cannot read its token, or runs into its timeout. The last lines of its log say which.',
   metric: { namespace: 'AWS/Lambda', name: 'Errors' },
   statistic: 'Sum',
-  isTooMuch: 'GreaterThanThreshold',
-  threshold: 0,
-  periodSeconds: 300,
   of: 3,
   beyond: 2,
-  missing: 'notBreaching',
 };
 
 /** A throttled batch is tried again, and stays hidden for six timeouts; a quarter of an hour of it empties no queue. */
 const throttles: Watch = {
+  ...anything,
   id: 'ThrottlesAlarm',
   suffix: 'throttles',
   description:
     'Lambda has refused to run the function for 15 minutes: the concurrency of the account is used up. Raise the quota, or find who uses it.',
   metric: { namespace: 'AWS/Lambda', name: 'Throttles' },
   statistic: 'Sum',
-  isTooMuch: 'GreaterThanThreshold',
-  threshold: 0,
-  periodSeconds: 300,
   of: 3,
   beyond: 3,
-  missing: 'notBreaching',
 };
 
 /** Nobody stands behind the sweep, so each failure is told. */
@@ -134,18 +130,15 @@ const sweepMissing: Watch = {
 
 /** A blocked target is looked at every minute, so a quarter of an hour of it is no chance. */
 const blocked: Watch = {
+  ...anything,
   id: 'BlockedAlarm',
   suffix: 'blocked',
   description:
     'A target has needed a person for 15 minutes. The log lines "decision" with the outcome "blocked" name it, and its condition says what is needed.',
   metric: { namespace: cloudWatchNamespace, name: 'millrace_target_blocked' },
   statistic: 'Maximum',
-  isTooMuch: 'GreaterThanThreshold',
-  threshold: 0,
-  periodSeconds: 300,
   of: 3,
   beyond: 3,
-  missing: 'notBreaching',
 };
 
 /** What is wrong with the databases themselves, whoever noticed it: each with the values of its metric's dimensions. */
@@ -194,17 +187,12 @@ function rare(
   description: string,
 ): Watch {
   return {
+    ...anything,
     id,
     suffix,
     description,
     metric: { namespace: cloudWatchNamespace, name },
     statistic: 'Sum',
-    isTooMuch: 'GreaterThanThreshold',
-    threshold: 0,
-    periodSeconds: 300,
-    of: 1,
-    beyond: 1,
-    missing: 'notBreaching',
   };
 }
 
