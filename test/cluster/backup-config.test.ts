@@ -10,9 +10,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import type { SQSRecord } from 'aws-lambda';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { makeHint } from '#events/hint.ts';
 import { backupConfig } from '#functions/backup-config/step.ts';
 import { accessOf } from '#infra/kubernetes/access.ts';
 import { installDefinitions } from '#infra/cli/install.ts';
@@ -22,17 +20,14 @@ import { confirmRepository, recordAnnotation } from '#shared/api/annotations.ts'
 import type { Database } from '#shared/api/database.ts';
 import { parseOwner } from '#shared/api/repository-owner.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
-import { wallClock } from '#shared/kernel/instant.ts';
-import { createLogger } from '#shared/kernel/logger.ts';
-import { runBatch } from '#shared/kernel/pipeline.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { connectKube } from '#shared/kube/http-connection.ts';
 import { collectionPath, kubeClient } from '#shared/kube/http-kube.ts';
 import { type KubeObject, resourceTypes } from '#shared/kube/resources.ts';
-import { outsideOver } from '#shared/outside/connect.ts';
 import { DatabaseSchema } from '#shared/topology/proto/clustermetadata_pb.ts';
 import { clientOf, missingBucket, region, useBucketServer } from './local-bucket.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
+import { lookAs } from './look-as.ts';
 
 const namespace = 'default';
 const name = 'main';
@@ -239,50 +234,10 @@ describe.skipIf(missing !== undefined)(
 
     /** One message, as a queue hands it over; `undefined` where the look came to no decision. */
     async function lookAt(target: string): Promise<Decision | undefined> {
-      const { uid, resourceVersion } = (await readDatabase(target)).metadata;
-      const made: Decision[] = [];
-      const hint = makeHint({
-        step: 'backup-config',
-        cause: 'changed',
-        source: clusterId,
-        target: { kind: 'Database', plural: 'databases', namespace, name: target, uid },
-        token: resourceVersion,
-        at: wallClock(),
-      });
-      const message: SQSRecord = {
-        messageId: '1',
-        receiptHandle: '1',
-        body: JSON.stringify(hint),
-        attributes: {
-          ApproximateReceiveCount: '1',
-          SentTimestamp: '0',
-          SenderId: 'a',
-          ApproximateFirstReceiveTimestamp: '0',
-        },
-        messageAttributes: {},
-        md5OfBody: '',
-        eventSource: 'aws:sqs',
-        eventSourceARN: 'arn:aws:sqs:us-east-1:000000000000:millrace-test-backup-config',
-        awsRegion: 'us-east-1',
-      };
-      const watched: typeof backupConfig = {
-        ...backupConfig,
-        decide: (snapshot, now) => {
-          const decision = backupConfig.decide(snapshot, now);
-          made.push(decision);
-          return decision;
-        },
-      };
-      await runBatch(watched, { Records: [message] }, () => 30_000, {
-        clock: wallClock,
-        random: () => 0,
-        deadlineIn: (delayMs) => AbortSignal.timeout(delayMs),
-        logger: createLogger('silent', {}),
-        config: { MILLRACE_CLUSTER_ID: clusterId, MILLRACE_NAMESPACES: [namespace] },
-        outside: outsideOver(own, clusterId, () => Promise.resolve()),
-      });
-      decisions.push(...made);
-      return made.at(-1);
+      const { uid } = (await readDatabase(target)).metadata;
+      const decision = await lookAs(own, backupConfig, { namespace, name: target, uid });
+      decisions.push(...(decision === undefined ? [] : [decision]));
+      return decision;
     }
 
     /** The step's user may do what the step declares, and nothing else (Z4). */

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { Context, SQSEvent } from 'aws-lambda';
+import type { Context } from 'aws-lambda';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { recordAnnotation, reconcileRequest } from '#shared/api/annotations.ts';
 import { createHandler } from '#shared/kernel/pipeline.ts';
@@ -20,6 +20,7 @@ import {
   untilSteady,
 } from '#infra/local/show/acts.ts';
 import { useStage } from './a-stage.ts';
+import { sqsRecord } from '#test/builders/sqs-record.ts';
 
 const run = promisify(execFile);
 const millrace = fileURLToPath(new URL('../../infra/cli/millrace.mjs', import.meta.url));
@@ -330,7 +331,7 @@ describe('a drain destroys nothing and says why', () => {
     });
 
     const [response, message] = await Promise.all([
-      handler(anEvent(JSON.stringify(hint)), aContext()),
+      handler({ Records: [sqsRecord('a', JSON.stringify(hint))] }, aContext()),
       untilDrained('MembersUnknown'),
     ]);
 
@@ -400,29 +401,6 @@ async function aHandlerThatMayNotListPods() {
   vi.stubEnv('MILLRACE_KUBE_CA', join(folder, 'half.ca'));
   vi.stubEnv('MILLRACE_KUBE_TOKEN_FILE', join(folder, 'half.token'));
   return createHandler(drainStep, connectOutside);
-}
-
-function anEvent(body: string): SQSEvent {
-  return {
-    Records: [
-      {
-        messageId: 'a',
-        receiptHandle: 'a',
-        body,
-        attributes: {
-          ApproximateReceiveCount: '1',
-          SentTimestamp: '0',
-          SenderId: 'a',
-          ApproximateFirstReceiveTimestamp: '0',
-        },
-        messageAttributes: {},
-        md5OfBody: '',
-        eventSource: 'aws:sqs',
-        eventSourceARN: 'arn:aws:sqs:us-east-1:000000000000:millrace-test-drain-step',
-        awsRegion: 'us-east-1',
-      },
-    ],
-  };
 }
 
 function aContext(): Context {

@@ -1,4 +1,3 @@
-import type { SQSRecord } from 'aws-lambda';
 import { makeHint } from '#events/hint.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
@@ -8,6 +7,7 @@ import type { Step } from '#shared/kernel/step.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import { type TargetKind, resourceTypes } from '#shared/kube/resources.ts';
 import { outsideOver } from '#shared/outside/connect.ts';
+import { sqsRecord } from '#test/builders/sqs-record.ts';
 
 const clusterId = 'test';
 
@@ -45,7 +45,7 @@ export async function lookAs<T extends TargetKind, Snapshot>(
       return decision;
     },
   };
-  await runBatch(watched, { Records: [messageOf(hint)] }, () => 30_000, {
+  await runBatch(watched, { Records: [sqsRecord('1', JSON.stringify(hint))] }, () => 30_000, {
     clock: wallClock,
     random: () => 0,
     deadlineIn: (delayMs) => AbortSignal.timeout(delayMs),
@@ -54,23 +54,4 @@ export async function lookAs<T extends TargetKind, Snapshot>(
     outside: outsideOver(connection, clusterId, () => Promise.resolve()),
   });
   return made.at(-1);
-}
-
-function messageOf(hint: object): SQSRecord {
-  return {
-    messageId: '1',
-    receiptHandle: '1',
-    body: JSON.stringify(hint),
-    attributes: {
-      ApproximateReceiveCount: '1',
-      SentTimestamp: '0',
-      SenderId: 'a',
-      ApproximateFirstReceiveTimestamp: '0',
-    },
-    messageAttributes: {},
-    md5OfBody: '',
-    eventSource: 'aws:sqs',
-    eventSourceARN: 'arn:aws:sqs:us-east-1:000000000000:millrace-test',
-    awsRegion: 'us-east-1',
-  };
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
+import type { Context, SQSEvent } from 'aws-lambda';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import * as z from 'zod';
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
@@ -27,6 +27,7 @@ import {
   packagedStage as stage,
   requiredParameters,
 } from '#test/deploy/package-stack.ts';
+import { sqsRecord } from '#test/builders/sqs-record.ts';
 
 const root = fileURLToPath(new URL('../../../../', import.meta.url));
 
@@ -299,7 +300,10 @@ describe.each(stepNames)('%s', (step) => {
     onTestFinished(() => void vi.unstubAllEnvs());
     const { handler } = (await import(`../../../../functions/${step}/handler.ts`)) as Handler;
 
-    const answer = await handler({ Records: [aRecord('first'), aRecord('second')] }, aContext());
+    const answer = await handler(
+      { Records: [sqsRecord('first', 'not a hint'), sqsRecord('second', 'not a hint')] },
+      aContext(),
+    );
 
     expect(mappingOf(step).properties['FunctionResponseTypes']).toEqual([
       'ReportBatchItemFailures',
@@ -722,26 +726,6 @@ function environmentOf(
       z.record(z.string(), z.unknown()).parse(evaluate(variablesOf(name), template, given)),
     ).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
   );
-}
-
-/** A message that is no hint. */
-function aRecord(messageId: string): SQSRecord {
-  return {
-    messageId,
-    receiptHandle: messageId,
-    body: 'not a hint',
-    attributes: {
-      ApproximateReceiveCount: '1',
-      SentTimestamp: '0',
-      SenderId: '',
-      ApproximateFirstReceiveTimestamp: '0',
-    },
-    messageAttributes: {},
-    md5OfBody: '',
-    eventSource: 'aws:sqs',
-    eventSourceARN: 'arn:aws:sqs:us-east-1:111122223333:queue',
-    awsRegion: 'us-east-1',
-  };
 }
 
 function aContext(): Context {

@@ -14,6 +14,7 @@ import type { WriteResult } from '#shared/kube/kube.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
 import { RecordedTracer } from '#test/builders/recorded-tracer.ts';
+import { sqsRecord } from '#test/builders/sqs-record.ts';
 
 /** Every line that any of these tests made the pipeline write. */
 const written: Record<string, unknown>[] = [];
@@ -51,25 +52,6 @@ function aHint(
     datacontenttype: 'application/json',
     data: { kind, namespace, name, uid: shardUid, resourceVersion: '4711', traceparent },
   });
-}
-
-function aMessage(id: string, body: string, receiveCount = 1): SQSRecord {
-  return {
-    messageId: id,
-    receiptHandle: `receipt-${id}`,
-    body,
-    attributes: {
-      ApproximateReceiveCount: String(receiveCount),
-      SentTimestamp: '0',
-      SenderId: 'x',
-      ApproximateFirstReceiveTimestamp: '0',
-    },
-    messageAttributes: {},
-    md5OfBody: '',
-    eventSource: 'aws:sqs',
-    eventSourceARN: 'arn:aws:sqs:local:000000000000:millrace-test-drain-step',
-    awsRegion: 'local',
-  };
 }
 
 function anEvent(...messages: SQSRecord[]): SQSEvent {
@@ -187,7 +169,7 @@ describe('the pipeline', () => {
   test('acknowledges a look that settled and logs its decision', async () => {
     const { seen, run } = aPipeline();
 
-    const response = await run(anEvent(aMessage('a', aHint())));
+    const response = await run(anEvent(sqsRecord('a', aHint())));
 
     expect(response).toEqual({ batchItemFailures: [] });
     expect(seen.lines).toContainEqual(
@@ -204,7 +186,7 @@ describe('the pipeline', () => {
   test('gives up what hangs a second before its own time is up (P6)', async () => {
     const { seen, run } = aPipeline();
 
-    await run(anEvent(aMessage('a', aHint())));
+    await run(anEvent(sqsRecord('a', aHint())));
 
     expect(seen.deadlines).toEqual([29_000]);
   });
@@ -214,9 +196,9 @@ describe('the pipeline', () => {
 
     await run(
       anEvent(
-        aMessage('a', aHint()),
-        aMessage('b', aHint()),
-        aMessage('c', aHint({ name: 'other' })),
+        sqsRecord('a', aHint()),
+        sqsRecord('b', aHint()),
+        sqsRecord('c', aHint({ name: 'other' })),
       ),
     );
 
@@ -236,7 +218,7 @@ describe('the pipeline', () => {
     async (_what, body) => {
       const { seen, run } = aPipeline();
 
-      const response = await run(anEvent(aMessage('bad', body), aMessage('good', aHint())));
+      const response = await run(anEvent(sqsRecord('bad', body), sqsRecord('good', aHint())));
 
       expect(response).toEqual({ batchItemFailures: [{ itemIdentifier: 'bad' }] });
       expect(seen.visibility).toEqual([['receipt-bad', 0]]);
@@ -247,7 +229,7 @@ describe('the pipeline', () => {
   test('acknowledges a target that is gone', async () => {
     const { seen, run } = aPipeline({ read: () => absent });
 
-    const response = await run(anEvent(aMessage('a', aHint())));
+    const response = await run(anEvent(sqsRecord('a', aHint())));
 
     expect(response.batchItemFailures).toEqual([]);
     expect(seen.looks).toEqual([]);
@@ -264,7 +246,7 @@ describe('the pipeline', () => {
     });
 
     const response = await run(
-      anEvent(aMessage('a', aHint()), aMessage('b', aHint({ name: 'other' }))),
+      anEvent(sqsRecord('a', aHint()), sqsRecord('b', aHint({ name: 'other' }))),
     );
 
     expect(response.batchItemFailures).toEqual([{ itemIdentifier: 'a' }]);
@@ -276,9 +258,9 @@ describe('the pipeline', () => {
     const fourth = aPipeline(failing);
     const hundredth = aPipeline(failing);
 
-    await first.run(anEvent(aMessage('a', aHint(), 1)));
-    await fourth.run(anEvent(aMessage('a', aHint(), 4)));
-    await hundredth.run(anEvent(aMessage('a', aHint(), 100)));
+    await first.run(anEvent(sqsRecord('a', aHint(), 1)));
+    await fourth.run(anEvent(sqsRecord('a', aHint(), 4)));
+    await hundredth.run(anEvent(sqsRecord('a', aHint(), 100)));
 
     const seconds = [first, fourth, hundredth].map(({ seen }) => seen.visibility[0]?.[1]);
     expect(seconds).toEqual([3, 20, 150]);
@@ -294,8 +276,8 @@ describe('the pipeline', () => {
     });
     const always = aPipeline({ write: () => ({ kind: 'lostRace', why: 'moved' }) });
 
-    const recovered = await once.run(anEvent(aMessage('a', aHint())));
-    const lost = await always.run(anEvent(aMessage('a', aHint())));
+    const recovered = await once.run(anEvent(sqsRecord('a', aHint())));
+    const lost = await always.run(anEvent(sqsRecord('a', aHint())));
 
     expect([recovered.batchItemFailures.length, once.seen.looks.length]).toEqual([0, 2]);
     expect([lost.batchItemFailures.length, always.seen.looks.length]).toEqual([1, 3]);
@@ -310,8 +292,8 @@ describe('the pipeline', () => {
     const written = aPipeline({ told, write: () => ({ kind: 'written', resourceVersion: '8' }) });
     const lost = aPipeline({ told, write: () => ({ kind: 'lostRace', why: 'moved' }) });
 
-    await written.run(anEvent(aMessage('a', aHint())));
-    await lost.run(anEvent(aMessage('a', aHint())));
+    await written.run(anEvent(sqsRecord('a', aHint())));
+    await lost.run(anEvent(sqsRecord('a', aHint())));
 
     const lines = ({ seen }: typeof written) => seen.lines.filter((line) => 'metric' in line);
     expect(lines(written)).toMatchObject([
@@ -335,7 +317,7 @@ describe('the pipeline', () => {
           : { kind: 'written', resourceVersion: '8' },
     });
 
-    await run(anEvent(aMessage('bad', 'garbage'), aMessage('a', aHint())));
+    await run(anEvent(sqsRecord('bad', 'garbage'), sqsRecord('a', aHint())));
 
     const step = { step: 'drain-step' };
     const target = { namespace: 'db', name: 'orders' };
@@ -378,7 +360,7 @@ describe('the pipeline', () => {
       },
     });
 
-    await run(anEvent(aMessage('a', aHint())));
+    await run(anEvent(sqsRecord('a', aHint())));
 
     expect(seen.told.flat()).toContainEqual({
       metric: 'millrace_looks_total',
@@ -391,7 +373,7 @@ describe('the pipeline', () => {
   test('tells of a target that is gone that nothing blocks it', async () => {
     const { seen, run } = aPipeline({ read: () => absent });
 
-    await run(anEvent(aMessage('a', aHint())));
+    await run(anEvent(sqsRecord('a', aHint())));
 
     expect(seen.told.flat()).toContainEqual({
       metric: 'millrace_target_blocked',
@@ -407,7 +389,7 @@ describe('the pipeline', () => {
           throw error;
         },
       });
-      const { batchItemFailures } = await pipeline.run(anEvent(aMessage('a', aHint())));
+      const { batchItemFailures } = await pipeline.run(anEvent(sqsRecord('a', aHint())));
       return [batchItemFailures.length, pipeline.seen.visibility[0]?.[1]];
     };
 
@@ -431,7 +413,7 @@ describe('a look whose hint belongs to a trace', () => {
       write: () => ({ kind: 'written', resourceVersion: '8' }),
     });
 
-    await run(anEvent(aMessage('a', aHint({ traceparent }))));
+    await run(anEvent(sqsRecord('a', aHint({ traceparent }))));
 
     const [look] = tracer.named('drain-step look');
     expect(tracer.spans.map(({ name }) => name)).toEqual(['drain-step look', 'observe', 'advance']);
@@ -451,7 +433,7 @@ describe('a look whose hint belongs to a trace', () => {
     const tracer = new RecordedTracer();
     const { run } = aPipeline({ tracer });
 
-    await run(anEvent(aMessage('a', aHint({ traceparent, time: '2025-12-31T23:50:00Z' }))));
+    await run(anEvent(sqsRecord('a', aHint({ traceparent, time: '2025-12-31T23:50:00Z' }))));
 
     const [look] = tracer.named('drain-step look');
     expect(look?.parentSpanId).toBeUndefined();
@@ -465,9 +447,9 @@ describe('a look whose hint belongs to a trace', () => {
 
     await run(
       anEvent(
-        aMessage('a', aHint({ traceparent })),
-        aMessage('b', aHint({ traceparent: other })),
-        aMessage('c', aHint()),
+        sqsRecord('a', aHint({ traceparent })),
+        sqsRecord('b', aHint({ traceparent: other })),
+        sqsRecord('c', aHint()),
       ),
     );
 
@@ -486,7 +468,7 @@ describe('a look whose hint belongs to a trace', () => {
       },
     });
 
-    await run(anEvent(aMessage('a', aHint({ traceparent }))));
+    await run(anEvent(sqsRecord('a', aHint({ traceparent }))));
 
     expect(tracer.named('drain-step look')[0]?.failure).toBe('Unreachable');
     expect(JSON.stringify(tracer.spans)).not.toContain('what the server said');
@@ -497,8 +479,8 @@ describe('a look whose hint belongs to a trace', () => {
 
     await run(
       anEvent(
-        aMessage('a', aHint({ traceparent })),
-        aMessage('b', aHint({ name: 'old', traceparent, time: '2025-12-31T23:50:00Z' })),
+        sqsRecord('a', aHint({ traceparent })),
+        sqsRecord('b', aHint({ name: 'old', traceparent, time: '2025-12-31T23:50:00Z' })),
       ),
     );
 
@@ -511,7 +493,7 @@ describe('a look whose hint belongs to a trace', () => {
   test('ignores a trace context that is none, and says so at the level debug', async () => {
     const { seen, run } = aPipeline();
 
-    const answer = await run(anEvent(aMessage('a', aHint({ traceparent: 'garbage' }))));
+    const answer = await run(anEvent(sqsRecord('a', aHint({ traceparent: 'garbage' }))));
 
     expect(answer.batchItemFailures).toEqual([]);
     expect(seen.lines.map(({ level, msg }) => [level, msg])).toEqual([
