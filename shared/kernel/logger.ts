@@ -1,5 +1,6 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
 import { version } from '#shared/api/version.ts';
+import { mappedStack } from './mapped-stack.ts';
 
 export type { Logger };
 
@@ -17,6 +18,12 @@ export function createLogger(
     level,
     base: { ...bindings, version },
     timestamp: () => `,"at":"${new Date().toISOString()}"`,
+    serializers: {
+      err: (error: Error) => {
+        const told = pino.stdSerializers.err(error);
+        return { ...told, stack: mappedStack(told.stack) };
+      },
+    },
     formatters: { level: (label: string) => ({ level: label }) },
     redact: {
       paths: ['token', 'password', 'authorization', '*.token', '*.password', '*.authorization'],

@@ -25,9 +25,6 @@ export interface ColdStart {
   readonly rssMib: number;
 }
 
-/** As the provider block of `serverless.yml` sets it. */
-const nodeOptions = '--enable-source-maps';
-
 /** A function in a process of its own under Lambda's runtime client, as Lambda starts one. */
 export class FunctionProcess implements AsyncDisposable {
   readonly #api: RuntimeApi;
@@ -67,7 +64,6 @@ export class FunctionProcess implements AsyncDisposable {
         AWS_LAMBDA_LOG_GROUP_NAME: 'bench',
         AWS_LAMBDA_LOG_STREAM_NAME: 'bench',
         LAMBDA_TASK_ROOT: contender.folder,
-        NODE_OPTIONS: nodeOptions,
         _HANDLER: 'index.handler',
       },
       stdio: ['ignore', output, output],
