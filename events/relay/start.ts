@@ -1,5 +1,7 @@
+import { version } from '#shared/api/version.ts';
 import type { Logger } from '#shared/kernel/logger.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
+import { versionOfHolder } from './identity.ts';
 import { type LeaseName, leaseOnServer } from './lease-store.ts';
 import { Candidate, type LeaseNews, leaseLimitsOf } from './lease.ts';
 import { type RelayMetrics, createRelayMetrics } from './metrics.ts';
@@ -150,11 +152,20 @@ function logLease(logger: Logger, { namespace, name }: LeaseName, news: LeaseNew
   switch (news.kind) {
     case 'leading':
       return logger.info({ lease }, 'leading');
-    case 'standby':
-      return logger.info({ lease, holder: news.holder }, 'standing by');
+    case 'standby': {
+      const { holder } = news;
+      const other = holder === undefined ? undefined : versionOfHolder(holder);
+      return other === undefined || other === version
+        ? logger.info({ lease, holder }, 'standing by')
+        : logger.warn({ lease, holder, why: otherRelease(other) }, 'standing by');
+    }
     case 'failed':
       return logger.warn({ lease, why: news.why }, 'lease cannot be had');
   }
+}
+
+function otherRelease(other: string): string {
+  return `a relay of ${other} leads, and this is ${version}: see that the rollout of one of them comes to its end, and what millrace doctor says`;
 }
 
 function logNews(logger: Logger, news: RelayNews): void {

@@ -277,9 +277,9 @@ export const logLines: Readonly<Record<string, LogLine>> = {
   },
   'standing by': {
     by: ['relay'],
-    levels: ['info'],
-    fields: { lease: text, holder: text.nullable().optional() },
-    what: 'another one sends',
+    levels: ['info', 'warn'],
+    fields: { lease: text, holder: text.nullable().optional(), why: text.optional() },
+    what: 'another one sends; a warning where that one is of another release',
   },
   'lease cannot be had': {
     by: ['relay'],

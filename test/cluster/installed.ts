@@ -14,6 +14,7 @@ const collections: { readonly [kind: string]: string } = {
   ClusterRoleBinding: 'clusterrolebindings',
   ConfigMap: 'configmaps',
   Deployment: 'deployments',
+  Lease: 'leases',
   Namespace: 'namespaces',
   NetworkPolicy: 'networkpolicies',
   PodDisruptionBudget: 'poddisruptionbudgets',
