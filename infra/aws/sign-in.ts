@@ -8,6 +8,7 @@ import {
   ownArn,
   roleId,
   stage,
+  unless,
 } from './template.ts';
 
 /** The conditions under which functions sign in to the API server as their roles, and with one token for all. */
@@ -37,7 +38,7 @@ export function signInVariables(name: FunctionName): Template {
   const token = eitherToken({ Ref: 'KubeTokenParameter' }, tokenParameterName(stage, name));
   return {
     MILLRACE_EKS_CLUSTER: onlyIf(onEks, { Ref: 'EksCluster' }),
-    MILLRACE_KUBE_TOKEN_PARAMETER: { 'Fn::If': [onEks, { Ref: 'AWS::NoValue' }, token] },
+    MILLRACE_KUBE_TOKEN_PARAMETER: unless(onEks, token),
   };
 }
 
@@ -51,7 +52,7 @@ export function signInStatements(name: FunctionName): readonly Template[] {
       ownArn('ssm', `parameter${tokenParameterName(stage, name)}`),
     ),
   };
-  return [{ 'Fn::If': [onEks, { Ref: 'AWS::NoValue' }, reading] }];
+  return [unless(onEks, reading)];
 }
 
 /** Who the functions are in AWS, which is how EKS knows them. */

@@ -45,6 +45,11 @@ export function onlyIf(condition: string, value: unknown): Template {
   return { 'Fn::If': [condition, value, { Ref: 'AWS::NoValue' }] };
 }
 
+/** Its opposite: what is there only where the condition does not hold. */
+export function unless(condition: string, value: unknown): Template {
+  return { 'Fn::If': [condition, { Ref: 'AWS::NoValue' }, value] };
+}
+
 export function queueId(step: StepName): string {
   return `${idPrefix(step)}Queue`;
 }

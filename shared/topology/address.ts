@@ -97,14 +97,21 @@ export function checkedService(service: Required<ServiceAddress>): Required<Serv
   return service;
 }
 
-/** `/api/v1/namespaces/db/services/topo:2379/proxy`; with `https` the API server encrypts towards the Service. */
+/** What the API server's proxy calls a Service: `topo:2379`; with `https` it encrypts towards the Service. */
+export function proxiedName(
+  { name, port }: Pick<ServiceAddress, 'name' | 'port'>,
+  scheme: 'http' | 'https',
+): string {
+  return `${scheme === 'https' ? 'https:' : ''}${name}:${port}`;
+}
+
+/** `/api/v1/namespaces/db/services/topo:2379/proxy`, by {@link proxiedName}. */
 export function serviceProxyPath(
   service: Required<ServiceAddress>,
   scheme: 'http' | 'https',
 ): string {
-  const { name, namespace, port } = checkedService(service);
-  const prefix = scheme === 'https' ? 'https:' : '';
-  return `/api/v1/namespaces/${namespace}/services/${prefix}${name}:${port}/proxy`;
+  const { namespace } = checkedService(service);
+  return `/api/v1/namespaces/${namespace}/services/${proxiedName(service, scheme)}/proxy`;
 }
 
 /** For messages: short and printable, since the text comes from a record. */

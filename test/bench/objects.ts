@@ -3,6 +3,7 @@ import type { KubeConnection } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import type { KubeObject, ResourceKind } from '#shared/kube/resources.ts';
+import { pooledShardManifest } from '#test/builders/manifest.ts';
 
 export const namespace = 'bench';
 
@@ -92,26 +93,5 @@ async function send(
 }
 
 export function shardManifest(name: string, database: string): JsonObject {
-  const container = {
-    name: 'multipooler',
-    image: 'multigres/multipooler',
-    volumeMounts: [{ name: 'data', mountPath: '/data' }],
-  };
-  return {
-    apiVersion: 'millrace.dev/v1alpha1',
-    kind: 'Shard',
-    metadata: { name },
-    spec: {
-      databaseRef: { name: database },
-      pools: [
-        {
-          name: 'main',
-          cells: [cell],
-          replicasPerCell: membersOfShard,
-          storage: { size: '1Gi' },
-          podTemplate: { spec: { containers: [container] } },
-        },
-      ],
-    },
-  };
+  return pooledShardManifest(name, { database, replicasPerCell: membersOfShard });
 }

@@ -43,3 +43,41 @@ export function attachedShardManifest(name: string): JsonObject {
     },
   };
 }
+
+/** A Shard with one pool whose members Millrace makes. */
+export function pooledShardManifest(
+  name: string,
+  { database = 'main', replicasPerCell = 3, ...spec }: PooledShard = {},
+): JsonObject {
+  const containers = [
+    {
+      name: 'multipooler',
+      image: 'multigres/multipooler',
+      volumeMounts: [{ name: 'data', mountPath: '/data' }],
+    },
+  ];
+  return {
+    apiVersion: 'millrace.dev/v1alpha1',
+    kind: 'Shard',
+    metadata: { name },
+    spec: {
+      databaseRef: { name: database },
+      ...spec,
+      pools: [
+        {
+          name: 'main',
+          cells: ['zone-a'],
+          replicasPerCell,
+          storage: { size: '1Gi' },
+          podTemplate: { spec: { containers } },
+        },
+      ],
+    },
+  };
+}
+
+interface PooledShard {
+  readonly database?: string;
+  readonly replicasPerCell?: number;
+  readonly cleanup?: JsonObject;
+}

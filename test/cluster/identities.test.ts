@@ -25,7 +25,7 @@ import { collectionPath, kubeClient } from '#shared/kube/http-kube.ts';
 import { isReady } from '#shared/kube/readiness.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { type KubeObject, type ResourceKind, resourceTypes } from '#shared/kube/resources.ts';
-import { databaseManifest } from '#test/builders/manifest.ts';
+import { databaseManifest, pooledShardManifest } from '#test/builders/manifest.ts';
 import { runMillrace } from '../unit/infra/cli/run-millrace.ts';
 import { useInstalled } from './installed.ts';
 import { missingControlPlane, useControlPlane } from './local-control-plane.ts';
@@ -275,7 +275,7 @@ describe.skipIf(missingControlPlane !== undefined)('an identity of Millrace', ()
         'Database',
         databaseManifest('main', { endpoint: etcd.endpoint, adminUrl: dataPlane.adminUrl }),
       );
-      const uid = await create('Shard', shardManifest());
+      const uid = await create('Shard', pooledShardManifest('orders'));
       const target = { namespace, name: 'orders', uid };
       const lookOfAll = async () => {
         await lookAs(installed().as('pool-pods'), poolPods, target);
@@ -394,30 +394,3 @@ const checkSchema = z.object({
   found: z.string(),
   advice: z.string().optional(),
 });
-
-function shardManifest(): JsonObject {
-  const containers = [
-    {
-      name: 'multipooler',
-      image: 'multigres/multipooler',
-      volumeMounts: [{ name: 'data', mountPath: '/data' }],
-    },
-  ];
-  return {
-    apiVersion: 'millrace.dev/v1alpha1',
-    kind: 'Shard',
-    metadata: { name: 'orders' },
-    spec: {
-      databaseRef: { name: 'main' },
-      pools: [
-        {
-          name: 'main',
-          cells: ['zone-a'],
-          replicasPerCell: 3,
-          storage: { size: '1Gi' },
-          podTemplate: { spec: { containers } },
-        },
-      ],
-    },
-  };
-}

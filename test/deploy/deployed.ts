@@ -25,6 +25,7 @@ import { connectKube } from '#shared/kube/http-connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { isReady } from '#shared/kube/readiness.ts';
+import { pooledShardManifest } from '#test/builders/manifest.ts';
 import {
   type DeployedByReadme,
   deployByReadme,
@@ -183,31 +184,8 @@ export async function startDeployed(running: AsyncDisposableStack): Promise<Depl
 
 /** A Shard with one pool, whose cleanup does not wait for a day. */
 export function shardManifest(name: string, replicasPerCell: number): JsonObject {
-  const containers = [
-    {
-      name: 'multipooler',
-      image: 'multigres/multipooler',
-      volumeMounts: [{ name: 'data', mountPath: '/data' }],
-    },
-  ];
-  return {
-    apiVersion: 'millrace.dev/v1alpha1',
-    kind: 'Shard',
-    metadata: { name },
-    spec: {
-      databaseRef: { name: 'main' },
-      cleanup: { quietFor: '5s', deleteAfter: '6s' },
-      pools: [
-        {
-          name: 'main',
-          cells: ['zone-a'],
-          replicasPerCell,
-          storage: { size: '1Gi' },
-          podTemplate: { spec: { containers } },
-        },
-      ],
-    },
-  };
+  const cleanup = { quietFor: '5s', deleteAfter: '6s' };
+  return pooledShardManifest(name, { replicasPerCell, cleanup });
 }
 
 function databaseManifest(topologyEndpoint: string, adminUrl: string): JsonObject {

@@ -9,15 +9,15 @@ import {
 import { stepNames } from '#shared/api/steps.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
+import { type NamedSecrets, secretsOf } from '#shared/outside/credentials.ts';
+import type { ServiceAddress } from '#shared/topology/access.ts';
+import { proxiedName } from '#shared/topology/address.ts';
 import type { Cluster } from '../cluster.ts';
 import { type Check, failed, ok, skipped } from './check.ts';
 import { listAll } from './list-all.ts';
-import { type Question, isAllowed } from './permissions.ts';
+import { type Question, isAllowed, questionsAtOnce } from './permissions.ts';
 
 const name = 'Secrets and Services by name';
-
-/** Questions asked side by side. */
-const questionsAtOnce = 8;
 
 /**
  * Whether the steps' service accounts may read the Secrets, and reach the Services, that Databases and GoverseClusters
@@ -81,16 +81,8 @@ interface Named extends NamedObject {
   readonly kind: 'Secret' | 'Service';
 }
 
-interface EtcdAccess {
-  readonly service?: ServiceRef | undefined;
-  readonly tlsSecret?: string | undefined;
-  readonly authSecret?: string | undefined;
-}
-
-interface ServiceRef {
-  readonly namespace?: string | undefined;
-  readonly name: string;
-  readonly port: number;
+interface NamedByEtcd extends NamedSecrets {
+  readonly service?: ServiceAddress | undefined;
 }
 
 function namedByDatabase({ metadata, spec }: KubeObject<'Database'>): readonly Named[] {
@@ -99,8 +91,8 @@ function namedByDatabase({ metadata, spec }: KubeObject<'Database'>): readonly N
   const keys = spec.backup?.repository.s3?.credentialsSecret;
   return [
     ...namedByEtcd(topology, namespace),
-    ...serviceOf(admin.service, namespace, false),
-    ...secretOf(keys, namespace),
+    ...serviceOf(admin.service, namespace, 'http'),
+    ...(keys === undefined ? [] : [secretIn(namespace, keys)]),
   ];
 }
 
@@ -108,22 +100,21 @@ function namedByCluster({ metadata, spec }: KubeObject<'GoverseCluster'>): reado
   return namedByEtcd(spec.topology, metadata.namespace ?? '');
 }
 
-function namedByEtcd(etcd: EtcdAccess, namespace: string): readonly Named[] {
+function namedByEtcd(etcd: NamedByEtcd, namespace: string): readonly Named[] {
   return [
-    ...serviceOf(etcd.service, namespace, etcd.tlsSecret !== undefined),
-    ...secretOf(etcd.tlsSecret, namespace),
-    ...secretOf(etcd.authSecret, namespace),
+    ...serviceOf(etcd.service, namespace, etcd.tlsSecret === undefined ? 'http' : 'https'),
+    ...secretsOf(etcd).map((secret) => secretIn(namespace, secret)),
   ];
 }
 
-function secretOf(secret: string | undefined, namespace: string): readonly Named[] {
-  return secret === undefined ? [] : [{ kind: 'Secret', namespace, name: secret }];
+function secretIn(namespace: string, secret: string): Named {
+  return { kind: 'Secret', namespace, name: secret };
 }
 
 function serviceOf(
-  service: ServiceRef | undefined,
+  service: ServiceAddress | undefined,
   namespace: string,
-  isEncrypted: boolean,
+  scheme: 'http' | 'https',
 ): readonly Named[] {
   return service === undefined
     ? []
@@ -131,7 +122,7 @@ function serviceOf(
         {
           kind: 'Service',
           namespace: service.namespace ?? namespace,
-          name: `${isEncrypted ? 'https:' : ''}${service.name}:${service.port}`,
+          name: proxiedName(service, scheme),
         },
       ];
 }

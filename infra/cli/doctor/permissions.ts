@@ -7,7 +7,7 @@ import { resourceTypes } from '#shared/kube/resources.ts';
 import { type Check, failed, ok } from './check.ts';
 
 /** Questions asked side by side. */
-const questionsAtOnce = 8;
+export const questionsAtOnce = 8;
 
 /** Whose permissions are in question: the caller's own, or a service account's. */
 export type Asked = 'caller' | { readonly namespace: string; readonly account: string };
