@@ -1,0 +1,57 @@
+import type { StepName } from '#shared/api/steps.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
+import type { EntryKind } from './entry.ts';
+
+/** Where segments are written. */
+export interface SegmentWriter {
+  /** Writes one segment as a whole. Rejects where it may not have been written. */
+  put(key: string, bytes: Uint8Array, signal: AbortSignal): Promise<void>;
+  close(): void;
+}
+
+/** Where segments are read, oldest first within a prefix. */
+export interface SegmentReader {
+  /**
+   * The keys below a prefix in their order, those up to `after` left out.
+   *
+   * @throws Error with what to look at where the archive cannot be listed
+   */
+  list(prefix: string, after?: string): AsyncIterable<string>;
+  /** A segment's bytes, as they arrive; none where it is gone. */
+  get(key: string): AsyncIterable<Uint8Array>;
+  close(): void;
+}
+
+/** What segments are sorted by: kind, cluster and step. */
+export interface Shelf {
+  readonly kind: EntryKind;
+  /** The cluster id. */
+  readonly cluster: string;
+  readonly step: StepName;
+}
+
+/** `decisions/<cluster>/<step>/`: what is asked for by kind, cluster and step lies together, in the order of time. */
+export function shelfPrefix({ kind, cluster, step }: Shelf): string {
+  return `${kind}s/${cluster}/${step}/`;
+}
+
+/**
+ * Where a segment lies: `decisions/<cluster>/<step>/2026/01/01/00/2026-01-01T00:00:00.000Z-<writer>.jsonl.gz`.
+ *
+ * @param first the time of its first entry
+ * @param writer makes the key the writer's own: an invocation's id, or a process's and a count
+ */
+export function segmentKey(shelf: Shelf, first: Instant, writer: string): string {
+  const time = new Date(first).toISOString();
+  return `${shelfPrefix(shelf)}${hourOf(time)}${time}-${writer}.jsonl.gz`;
+}
+
+/** The key before every segment of a shelf whose first entry is of this time or later, for `list`. */
+export function keyBefore(shelf: Shelf, time: Instant): string {
+  const text = new Date(time).toISOString();
+  return `${shelfPrefix(shelf)}${hourOf(text)}${text}`;
+}
+
+function hourOf(time: string): string {
+  return `${time.slice(0, 13).replace(/[-T]/g, '/')}/`;
+}
