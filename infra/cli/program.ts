@@ -77,6 +77,7 @@ function addStatus(program: Command, finish: Finish): void {
     .description('Say what every target is at and what it waits for, problems first.')
     .option('-n, --namespace <namespace>', namespacesText, appended)
     .option('--wide', 'with every column, and no text cut')
+    .option('-w, --watch', 'go on until Ctrl-C: redraw on a terminal, else a line per change')
     .addHelpText(
       'after',
       `\nExits with 1 where a target needs a person.\n${example('millrace status -n db')}`,
