@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 import { recordAnnotation } from '#shared/api/annotations.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { type OutputFlags, show } from '../output.ts';
@@ -25,12 +25,7 @@ type Target = ObjectRef<(typeof targetKinds)[keyof typeof targetKinds]>;
  *
  * The step then starts over from what it reads: a drain that was under way is decided anew.
  */
-export async function reset(
-  targetText: string,
-  stepText: string,
-  flags: ResetFlags,
-): Promise<0 | 1> {
-  const step = parseStep(stepText);
+export async function reset(targetText: string, step: StepName, flags: ResetFlags): Promise<0 | 1> {
   const settings = resolveSettings({ ...flags, namespace: [flags.namespace] }, readEnvironment());
   const target = parseTarget(targetText, flags.namespace);
   const cluster = await openCluster(settings.kubeconfig.value, flags.context);
@@ -39,16 +34,6 @@ export async function reset(
   } finally {
     cluster.connection.close();
   }
-}
-
-function parseStep(text: string): StepName {
-  const step = stepNames.find((name) => name === text);
-  if (step === undefined) {
-    throw new UsageError(
-      `there is no step ${JSON.stringify(text)}; there are: ${stepNames.join(', ')}`,
-    );
-  }
-  return step;
 }
 
 function parseTarget(text: string, namespace: string): Target {
