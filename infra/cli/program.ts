@@ -6,6 +6,7 @@ import { describeError } from '#shared/kernel/errors.ts';
 import { type Shell, shells } from './completion/shells.ts';
 import { completeHelp, example, layOutHelp, variables } from './help.ts';
 import { withOutput } from './output.ts';
+import { heedReaders } from './terminal.ts';
 import { UsageError } from './usage-error.ts';
 
 /** 0 done, 1 ran and failed or found a difference, 2 usage or configuration. */
@@ -18,6 +19,7 @@ type ExitCode = 0 | 1 | 2;
  * @param words the command line without the interpreter and the script
  */
 export async function runProgram(words: readonly string[]): Promise<ExitCode> {
+  heedReaders();
   let exitCode: ExitCode = 0;
   const program = makeProgram((code) => {
     exitCode = code;

@@ -11,7 +11,7 @@ import {
   readEnvironment,
   resolveSettings,
 } from '../settings.ts';
-import { paint, print, remark, withProgress } from '../terminal.ts';
+import { paint, print, readerGone, remark, withProgress } from '../terminal.ts';
 
 export interface DevFlags extends SettingsFlags {
   readonly install?: boolean;
@@ -94,7 +94,10 @@ function announcement(children: Children, settings: Settings, flags: DevFlags): 
   ];
 }
 
-/** Resolves at the first Ctrl-C, SIGTERM or end of the terminal. A second one ends the process at once. */
+/**
+ * Resolves at the first Ctrl-C, SIGTERM or end of the terminal, or when nobody reads the lines any more. A second one
+ * ends the process at once.
+ */
 function askedToStop(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let isAsked = false;
@@ -106,6 +109,7 @@ function askedToStop(): Promise<void> {
     isAsked = true;
     resolve();
   };
+  readerGone.addEventListener('abort', () => resolve());
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, hear);
   }

@@ -1,11 +1,10 @@
-import { createInterface } from 'node:readline/promises';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { type OutputFlags, show } from '../output.ts';
 import { readEnvironment, resolveSettings } from '../settings.ts';
-import { paint, print, remark } from '../terminal.ts';
+import { confirm, paint, print, remark } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
 export interface ResetFlags extends OutputFlags {
@@ -107,15 +106,7 @@ async function isAgreed(flags: ResetFlags): Promise<boolean> {
   if (!process.stdin.isTTY) {
     throw new UsageError('there is no terminal to ask on; give --yes to clear the record');
   }
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await terminal.question(
-      'Clear it? The step starts over from what it sees. [y/N] ',
-    );
-    return /^y(es)?$/i.test(answer.trim());
-  } finally {
-    terminal.close();
-  }
+  return confirm('Clear it? The step starts over from what it sees.');
 }
 
 interface Result {
