@@ -1,13 +1,14 @@
 import { createInterface } from 'node:readline/promises';
 import { setInterval as ticks } from 'node:timers/promises';
-import { stripVTControlCharacters, styleText } from 'node:util';
+import { styleText } from 'node:util';
+import { columnsOf, layOutSentences, layOutTable } from './layout.ts';
 
 type Style = Parameters<typeof styleText>[0];
 
 /** Work that takes longer than this says what it is about, in milliseconds. */
 const quietMs = 2_000;
 
-/** Coloured only where stdout is a terminal and NO_COLOR is not set. */
+/** Coloured where stdout is a terminal, unless NO_COLOR is set, and everywhere where FORCE_COLOR is. */
 export function paint(style: Style, text: string): string {
   return styleText(style, text, { stream: process.stdout });
 }
@@ -99,24 +100,12 @@ async function tell(what: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Rows with their columns aligned; colours take no width. */
+/** Rows with their columns aligned. On a terminal the widest cells are cut, so that each row is one line. */
 export function table(rows: readonly (readonly string[])[]): string {
-  const widths: number[] = [];
-  for (const row of rows) {
-    row.forEach((cell, column) => {
-      widths[column] = Math.max(widths[column] ?? 0, widthOf(cell));
-    });
-  }
-  return rows
-    .map((row) =>
-      row
-        .map((cell, column) => cell + ' '.repeat((widths[column] ?? 0) - widthOf(cell)))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
+  return layOutTable(rows, columnsOf(process.stdout));
 }
 
-function widthOf(cell: string): number {
-  return stripVTControlCharacters(cell).length;
+/** Rows whose last cells are sentences, which are told in full. */
+export function sentences(rows: readonly (readonly string[])[]): string {
+  return layOutSentences(rows, columnsOf(process.stdout));
 }
