@@ -1,6 +1,6 @@
 import type { V1PodSpec } from '@kubernetes/client-node';
 import * as z from 'zod';
-import { conditionSchema, conditionTypes } from '#shared/api/condition.ts';
+import { conditionSchema, isOfStep } from '#shared/api/condition.ts';
 import type { JobTemplate } from '#shared/api/job-template.ts';
 import type { AsJson } from '#shared/kube/json.ts';
 import { allow, entriesOf } from './allow-list.ts';
@@ -12,15 +12,11 @@ import { hashed, hashPattern } from './hashed.ts';
  * finds in them that two targets have the same secret.
  */
 
-const types: ReadonlySet<string> = new Set(conditionTypes);
-
 /** Those of steps. What anybody else says of an object is left out. */
-export const conditions = z
-  .array(conditionSchema)
-  .transform((found) => found.filter(({ type }) => types.has(type)));
+export const conditions = z.array(conditionSchema).transform((found) => found.filter(isOfStep));
 
 /** One that a step has written. */
-export const condition = conditionSchema.refine(({ type }) => types.has(type));
+export const condition = conditionSchema.refine(isOfStep);
 
 type Entries = { readonly [key: string]: string };
 

@@ -44,6 +44,6 @@ test('the decision over an archived snapshot is that over the snapshot', async (
   );
 
   expect([...seen]).toEqual(
-    expect.arrayContaining(['TopologyClean', 'StaleRecords', 'PoolerRetired', 'PoolerDeleted']),
+    expect.arrayContaining(['TopologyClean', 'StaleRecords', 'PoolerRetired']),
   );
 });
