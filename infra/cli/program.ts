@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { version } from '#shared/api/version.ts';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
+import { withOutput } from './output.ts';
 import { UsageError } from './usage-error.ts';
 
 /** 0 done, 1 ran and failed or found a difference, 2 usage or configuration. */
@@ -61,6 +62,10 @@ function addDev(program: Command, finish: Finish): void {
   withSettings(program.command('dev'))
     .description('Run relay, queue and steps against a cluster until Ctrl-C.')
     .option('--install', "apply Millrace's custom resource definitions first")
+    .option(
+      '--record',
+      'record every decision and hint in the data folder, not only what fails (else MILLRACE_ARCHIVE_DECISIONS)',
+    )
     .option('--json', 'write JSON lines: one when ready, then one per decision')
     .addHelpText('after', example('millrace dev --kubeconfig ~/.kube/config --install'))
     .action(async (flags) => {
@@ -87,8 +92,7 @@ function addRelay(program: Command, finish: Finish): void {
 }
 
 function addManifests(program: Command, finish: Finish): void {
-  program
-    .command('manifests')
+  withOutput(program.command('manifests'), ['yaml', 'json'])
     .description(
       "Print Millrace's custom resource definitions; with options about the installation, all that runs in the cluster.",
     )
@@ -102,6 +106,7 @@ function addManifests(program: Command, finish: Finish): void {
       '--otel-endpoint <url>',
       'the collector that the relay sends traces to; none when absent',
     )
+    .option('--archive <url>', 'where the relay records the hints that it sends: s3://bucket')
     .option('--region <region>', 'the region of the queues')
     .option('--relay-role-arn <arn>', 'the role of AWS that the relay sends with, by IRSA')
     .option('--work-namespace <namespace>', 'work in this namespace only; repeats', appended)
@@ -120,7 +125,6 @@ function addManifests(program: Command, finish: Finish): void {
       'who else signs in as a step, sweep or relay, besides its service account; repeats',
       appended,
     )
-    .option('--json', 'print one JSON List instead of YAML documents')
     .addHelpText('after', example('millrace manifests | kubectl apply --server-side -f -'))
     .action(async (flags) => {
       const { manifests } = await import('./commands/manifests.ts');
@@ -129,9 +133,8 @@ function addManifests(program: Command, finish: Finish): void {
 }
 
 function addConfig(program: Command, finish: Finish): void {
-  withSettings(program.command('config'))
+  withOutput(withSettings(program.command('config')))
     .description('Print the configuration in force and where each value came from, secrets hidden.')
-    .option('--json', 'print one JSON object')
     .addHelpText('after', example('millrace config --stage staging'))
     .action(async (flags) => {
       const { config } = await import('./commands/config.ts');
@@ -140,13 +143,12 @@ function addConfig(program: Command, finish: Finish): void {
 }
 
 function addDoctor(program: Command, finish: Finish): void {
-  withSettings(program.command('doctor'))
+  withOutput(withSettings(program.command('doctor')))
     .description('Check that Millrace can work here: the cluster, the permissions, each Database.')
     .option(
       '--accounts [namespace]',
       'ask for the service accounts that `millrace manifests` makes there, not for you (else millrace)',
     )
-    .option('--json', 'print one JSON object')
     .addHelpText('after', example('millrace doctor --kubeconfig ~/.kube/config -n db'))
     .action(async ({ accounts, ...flags }) => {
       const { doctor } = await import('./commands/doctor.ts');
@@ -157,8 +159,7 @@ function addDoctor(program: Command, finish: Finish): void {
 }
 
 function addReset(program: Command, finish: Finish): void {
-  program
-    .command('reset')
+  withOutput(program.command('reset'))
     .argument('<target>', 'shd/<name>')
     .argument('<step>', 'the step whose record is cleared')
     .description(
@@ -171,7 +172,6 @@ function addReset(program: Command, finish: Finish): void {
     .option('--context <name>', "the kubeconfig's context (else its current one)")
     .requiredOption('-n, --namespace <namespace>', "the target's namespace")
     .option('--yes', 'do not ask')
-    .option('--json', 'print one JSON object')
     .addHelpText('after', example('millrace reset shd/orders-0 drain-step -n db'))
     .action(async (target: string, step: string, flags) => {
       const { reset } = await import('./commands/reset.ts');

@@ -1,14 +1,15 @@
 import * as z from 'zod';
+import { parsePlace } from '#shared/archive/place.ts';
 import { defaultNamespace } from '#infra/kubernetes/base.ts';
 import { type Installation, installationOf } from '#infra/kubernetes/installation.ts';
 import { type Manifest, documents } from '#infra/kubernetes/manifest.ts';
 import { type NamedObject, identityNames } from '#infra/kubernetes/rbac.ts';
 import { readDefinitions } from '../definitions.ts';
+import type { OutputFlags } from '../output.ts';
 import { print, printJson } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
-export interface ManifestsFlags {
-  readonly json?: boolean;
+export interface ManifestsFlags extends OutputFlags {
   readonly namespace?: string;
   readonly clusterId?: string;
   readonly stage?: string;
@@ -16,6 +17,7 @@ export interface ManifestsFlags {
   readonly queueUrlPrefix?: string;
   readonly queueEndpoint?: string;
   readonly otelEndpoint?: string;
+  readonly archive?: string;
   readonly region?: string;
   readonly relayRoleArn?: string;
   readonly workNamespace?: readonly string[];
@@ -28,11 +30,13 @@ export interface ManifestsFlags {
  * Prints the custom resource definitions: what `dev --install` applies, for whoever applies it by other means. With an
  * option about the installation, everything that runs in the cluster besides.
  */
-export async function manifests({ json, ...flags }: ManifestsFlags): Promise<0> {
+export async function manifests(flags: ManifestsFlags): Promise<0> {
   const definitions = readDefinitions();
-  const installed: readonly Manifest[] =
-    Object.keys(flags).length === 0 ? [] : installationOf(installationIn(flags));
-  if (json === true) {
+  const isInstallation = Object.keys(flagsSchema.shape).some((name) => name in flags);
+  const installed: readonly Manifest[] = isInstallation
+    ? installationOf(installationIn(flags))
+    : [];
+  if (flags.output === 'json') {
     printJson({
       apiVersion: 'v1',
       kind: 'List',
@@ -91,6 +95,10 @@ const flagsSchema = z.object({
   queueUrlPrefix: z.url('is missing or no URL: what the stack’s output QueueUrlPrefix says'),
   queueEndpoint: z.url('is no URL').optional(),
   otelEndpoint: z.url({ protocol: /^https?$/, error: 'is no http(s):// address' }).optional(),
+  archive: z
+    .string()
+    .refine((text) => parsePlace(text)?.kind === 's3', 'must be s3://bucket, or s3://bucket/prefix')
+    .optional(),
   region: z.string('is missing: the region of the queues'),
   relayRoleArn: z.string().optional(),
   workNamespace: z.array(label).default([]),
@@ -122,7 +130,7 @@ function installationIn(flags: ManifestsFlags): Installation {
     );
   }
   const { namespace, workNamespace, secret, service, user, relayRoleArn, ...relay } = parsed.data;
-  const { queueEndpoint, otelEndpoint, ...required } = relay;
+  const { queueEndpoint, otelEndpoint, archive, ...required } = relay;
   return {
     namespace,
     workNamespaces: workNamespace,
@@ -134,6 +142,7 @@ function installationIn(flags: ManifestsFlags): Installation {
       ...required,
       ...(queueEndpoint === undefined ? {} : { queueEndpoint }),
       ...(otelEndpoint === undefined ? {} : { otelEndpoint }),
+      ...(archive === undefined ? {} : { archive }),
     },
   };
 }
