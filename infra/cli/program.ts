@@ -78,10 +78,7 @@ function addDev(program: Command, finish: Finish): void {
     .summary('run relay, queue and steps against a cluster')
     .description('Run relay, queue and steps against a cluster until Ctrl-C.')
     .option('--install', "apply Millrace's custom resource definitions first")
-    .option(
-      '--record',
-      'record every decision and hint in the data folder, not only what fails (else MILLRACE_ARCHIVE_DECISIONS)',
-    )
+    .option('--record', 'record every decision and hint in the data folder, not only what fails')
     .option('--json', 'write JSON lines: one when ready, then one per decision')
     .addHelpText('after', example('millrace dev --kubeconfig ~/.kube/config --install'))
     .action(async (flags) => {
@@ -96,6 +93,7 @@ const variablesOfDev = {
   MILLRACE_SWEEP_SECONDS: 'how often overdue looks are searched for (300)',
   MILLRACE_VISIBILITY_SECONDS: 'how long a message in work stays hidden (180)',
   MILLRACE_LOG_LEVEL: 'from which level on log lines are written (info)',
+  MILLRACE_ARCHIVE_DECISIONS: 'which looks are recorded: failures, all or off (failures)',
   OTEL_EXPORTER_OTLP_ENDPOINT: 'the collector that traces go to (none)',
 };
 
