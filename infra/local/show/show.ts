@@ -85,6 +85,9 @@ function parse(args: readonly string[]): Options | 0 | 2 {
     )
     .option('--json', 'one JSON object per line; the last one is the summary', false)
     .addHelpText('after', '\nExample: npm start -- --scene primary --speed 1')
+    .configureOutput({
+      outputError: (text, write) => write(text.replace(/^error: /, 'npm start: ')),
+    })
     .exitOverride();
   try {
     return command.parse(args, { from: 'user' }).opts<Options>();
