@@ -78,6 +78,7 @@ function addDev(program: Command, finish: Finish): void {
     .summary('run relay, queue and steps against a cluster')
     .description('Run relay, queue and steps against a cluster until Ctrl-C.')
     .option('--install', "apply Millrace's custom resource definitions first")
+    .option('--record', 'record every decision and hint in the data folder, not only what fails')
     .option('--json', 'write JSON lines: one when ready, then one per decision')
     .addHelpText('after', example('millrace dev --kubeconfig ~/.kube/config --install'))
     .action(async (flags) => {
@@ -92,6 +93,7 @@ const variablesOfDev = {
   MILLRACE_SWEEP_SECONDS: 'how often overdue looks are searched for (300)',
   MILLRACE_VISIBILITY_SECONDS: 'how long a message in work stays hidden (180)',
   MILLRACE_LOG_LEVEL: 'from which level on log lines are written (info)',
+  MILLRACE_ARCHIVE_DECISIONS: 'which looks are recorded: failures, all or off (failures)',
   OTEL_EXPORTER_OTLP_ENDPOINT: 'the collector that traces go to (none)',
 };
 
@@ -130,6 +132,7 @@ function addManifests(program: Command, finish: Finish): void {
       '--otel-endpoint <url>',
       'the collector that the relay sends traces to; none when absent',
     )
+    .option('--archive <url>', 'where the relay records the hints that it sends: s3://bucket')
     .option('--region <region>', 'the region of the queues')
     .option('--relay-role-arn <arn>', 'the role of AWS that the relay sends with, by IRSA')
     .optionsGroup('Rights:')

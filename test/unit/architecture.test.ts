@@ -40,7 +40,7 @@ const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
   [/^aws4$/, /^shared\/(queue\/|outside\/eks-token\.ts$)/],
   [/^@aws-sdk\/credential-provider-env$/, /^shared\/outside\/eks-token\.ts$/],
   [/^@aws-sdk\/client-ssm$/, /^shared\/outside\//],
-  [/^@aws-sdk\/client-s3$/, /^shared\/repository\//],
+  [/^@aws-sdk\/client-s3$/, /^shared\/(repository|archive)\//],
   [/^@kubernetes\/client-node$/, /^shared\/kube\//],
   [/^@bufbuild\/protobuf/, /^shared\/topology\//],
   [/^croner$/, /^shared\/api\/cron\.ts$/],
@@ -98,7 +98,7 @@ const rules: readonly Rule[] = [
   {
     name: 'a decision and its rows touch no I/O, clock, randomness, environment or package',
     isBroken: (source) =>
-      /^functions\/(sweep\/overdue|(?!sweep\/)[^/]+\/(?!handler|observe|step|record)[a-z-]+)\.ts$/.test(
+      /^functions\/(sweep\/overdue|(?!sweep\/)[^/]+\/(?!handler|observe|step|record|archived)[a-z-]+)\.ts$/.test(
         source.path,
       ) &&
       (runtimeImportsOf(source).some(
