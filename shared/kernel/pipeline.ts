@@ -1,14 +1,8 @@
 import type { SQSBatchItemFailure, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import pLimit from 'p-limit';
 import * as z from 'zod';
-import { type Hint, hintSchema, maxHintBytes } from '#events/hint.ts';
-import {
-  type KubeObject,
-  type ResourceKind,
-  type TargetKind,
-  resourceTypes,
-  shortNames,
-} from '#shared/kube/resources.ts';
+import type { Hint } from '#events/hint.ts';
+import { type KubeObject, type TargetKind, shortNames } from '#shared/kube/resources.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
 import { commaList, logLevel, readConfig } from './config.ts';
 import { RefusedEffect, RetryableError, TerminalError, describeError } from './errors.ts';
@@ -17,6 +11,7 @@ import { type Clock, parseInstant, wallClock } from './instant.ts';
 import { type Logger, createLogger } from './logger.ts';
 import { LookMeter } from './look-meter.ts';
 import type { Ports } from './ports.ts';
+import { readHint } from './read-hint.ts';
 import { present } from './read.ts';
 import { type SandboxParts, deadlineOf, inSandbox } from './sandbox.ts';
 import type { Step } from './step.ts';
@@ -200,44 +195,6 @@ export async function runBatch<T extends TargetKind, Snapshot>(
   );
   meter.tell();
   return { batchItemFailures: await giveBack(event.Records, endings, parts) };
-}
-
-/** A hint of this cluster, an allowed namespace and this step's kind, or the sentence why not. */
-function readHint(
-  body: string,
-  kind: ResourceKind,
-  config: PipelineParts['config'],
-): Hint | string {
-  if (Buffer.byteLength(body) > maxHintBytes) {
-    // Also bounds what the refusals below may quote.
-    return `the message is longer than the ${maxHintBytes} bytes of a hint`;
-  }
-  let json: unknown;
-  try {
-    json = JSON.parse(body);
-  } catch {
-    return 'the message is not JSON';
-  }
-  const parsed = hintSchema.safeParse(json);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    const parts = [issue?.path.join('.') ?? '', issue?.message ?? ''].filter((part) => part !== '');
-    return `the message is no hint: ${parts.join(' ')}`;
-  }
-  const hint = parsed.data;
-  if (hint.source !== config.MILLRACE_CLUSTER_ID) {
-    return 'the hint is of another cluster';
-  }
-  if (hint.data.kind !== kind || !hint.subject.startsWith(`${resourceTypes[kind].plural}/`)) {
-    return `the hint is not about a ${kind}`;
-  }
-  if (
-    config.MILLRACE_NAMESPACES.length > 0 &&
-    !config.MILLRACE_NAMESPACES.includes(hint.data.namespace)
-  ) {
-    return 'the namespace is not among those allowed';
-  }
-  return hint;
 }
 
 /** The look as a span: a child of what caused its hint; hints that only share the look are linked. */
