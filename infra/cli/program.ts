@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { version } from '#shared/api/version.ts';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
+import { withOutput } from './output.ts';
 import { UsageError } from './usage-error.ts';
 
 /** 0 done, 1 ran and failed or found a difference, 2 usage or configuration. */
@@ -87,8 +88,7 @@ function addRelay(program: Command, finish: Finish): void {
 }
 
 function addManifests(program: Command, finish: Finish): void {
-  program
-    .command('manifests')
+  withOutput(program.command('manifests'), ['yaml', 'json'])
     .description(
       "Print Millrace's custom resource definitions; with options about the installation, all that runs in the cluster.",
     )
@@ -120,7 +120,6 @@ function addManifests(program: Command, finish: Finish): void {
       'who else signs in as a step, sweep or relay, besides its service account; repeats',
       appended,
     )
-    .option('--json', 'print one JSON List instead of YAML documents')
     .addHelpText('after', example('millrace manifests | kubectl apply --server-side -f -'))
     .action(async (flags) => {
       const { manifests } = await import('./commands/manifests.ts');
@@ -129,9 +128,8 @@ function addManifests(program: Command, finish: Finish): void {
 }
 
 function addConfig(program: Command, finish: Finish): void {
-  withSettings(program.command('config'))
+  withOutput(withSettings(program.command('config')))
     .description('Print the configuration in force and where each value came from, secrets hidden.')
-    .option('--json', 'print one JSON object')
     .addHelpText('after', example('millrace config --stage staging'))
     .action(async (flags) => {
       const { config } = await import('./commands/config.ts');
@@ -140,13 +138,12 @@ function addConfig(program: Command, finish: Finish): void {
 }
 
 function addDoctor(program: Command, finish: Finish): void {
-  withSettings(program.command('doctor'))
+  withOutput(withSettings(program.command('doctor')))
     .description('Check that Millrace can work here: the cluster, the permissions, each Database.')
     .option(
       '--accounts [namespace]',
       'ask for the service accounts that `millrace manifests` makes there, not for you (else millrace)',
     )
-    .option('--json', 'print one JSON object')
     .addHelpText('after', example('millrace doctor --kubeconfig ~/.kube/config -n db'))
     .action(async ({ accounts, ...flags }) => {
       const { doctor } = await import('./commands/doctor.ts');
@@ -157,8 +154,7 @@ function addDoctor(program: Command, finish: Finish): void {
 }
 
 function addReset(program: Command, finish: Finish): void {
-  program
-    .command('reset')
+  withOutput(program.command('reset'))
     .argument('<target>', 'shd/<name>')
     .argument('<step>', 'the step whose record is cleared')
     .description(
@@ -171,7 +167,6 @@ function addReset(program: Command, finish: Finish): void {
     .option('--context <name>', "the kubeconfig's context (else its current one)")
     .requiredOption('-n, --namespace <namespace>', "the target's namespace")
     .option('--yes', 'do not ask')
-    .option('--json', 'print one JSON object')
     .addHelpText('after', example('millrace reset shd/orders-0 drain-step -n db'))
     .action(async (target: string, step: string, flags) => {
       const { reset } = await import('./commands/reset.ts');

@@ -16,6 +16,19 @@ export const conditionSchema = z.object({
   message: z.string().max(32_768).meta({ description: 'Why, as a sentence for people.' }),
 });
 
+/** Every type that a step writes. */
+export const conditionTypes = [
+  'Ready',
+  'Reconciling',
+  'Stalled',
+  'PodsUpToDate',
+  'Drained',
+  'TopologyClean',
+  'BackupsOnSchedule',
+  'BackupConfigured',
+  'Released',
+] as const;
+
 export type Condition = z.output<typeof conditionSchema>;
 
 /** What a step says; the rest of a condition follows from it and from what stood before. */

@@ -4,7 +4,8 @@ import {
   readEnvironment,
   resolveSettings,
 } from '../settings.ts';
-import { paint, print, printJson, table } from '../terminal.ts';
+import { type OutputFlags, show } from '../output.ts';
+import { paint, table } from '../terminal.ts';
 
 interface Row {
   readonly name: string;
@@ -13,14 +14,13 @@ interface Row {
 }
 
 /** Prints every setting with its source. Asks no cluster, runs no program, and holds no secret to begin with. */
-export async function config(flags: SettingsFlags & { readonly json?: boolean }): Promise<0> {
+export async function config({ output, ...flags }: SettingsFlags & OutputFlags): Promise<0> {
   const rows = describe(resolveSettings(flags, readEnvironment()));
-  if (flags.json === true) {
-    printJson(Object.fromEntries(rows.map(({ name, value, source }) => [name, { value, source }])));
-  } else {
+  const values = rows.map(({ name, value, source }) => [name, { value, source }]);
+  show(Object.fromEntries(values), output, () => {
     const heading = ['SETTING', 'VALUE', 'FROM'].map((title) => paint('bold', title));
-    print(table([heading, ...rows.map((row) => [row.name, textOf(row.value), row.source])]));
-  }
+    return table([heading, ...rows.map((row) => [row.name, textOf(row.value), row.source])]);
+  });
   return 0;
 }
 

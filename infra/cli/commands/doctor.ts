@@ -12,11 +12,11 @@ import { checkGoverseClusters } from '../doctor/goverse.ts';
 import { checkNamedObjects } from '../doctor/named-objects.ts';
 import { type Need, checkPermissions } from '../doctor/permissions.ts';
 import { checkRelayVersions } from '../doctor/versions.ts';
+import { type OutputFlags, show } from '../output.ts';
 import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
-import { paint, print, printJson, table, withProgress } from '../terminal.ts';
+import { paint, table, withProgress } from '../terminal.ts';
 
-export interface DoctorFlags extends SettingsFlags {
-  readonly json?: boolean;
+export interface DoctorFlags extends SettingsFlags, OutputFlags {
   /** The namespace whose service accounts are asked about instead of the caller. */
   readonly accounts?: string;
 }
@@ -30,8 +30,9 @@ export async function doctor(flags: DoctorFlags): Promise<0 | 1> {
       'looking at the cluster',
       examine(cluster, settings.namespaces.value, flags.accounts),
     );
-    report(checks, flags.json === true);
-    return checks.some((check) => check.result === 'failed') ? 1 : 0;
+    const failures = checks.filter((check) => check.result === 'failed').length;
+    show({ ok: failures === 0, checks }, flags.output, () => report(checks, failures));
+    return failures === 0 ? 0 : 1;
   } finally {
     cluster.connection.close();
   }
@@ -108,23 +109,14 @@ function leaseOf(
 const marks = { ok: '✓', failed: '✗', skipped: '-' } as const;
 const colours = { ok: 'green', failed: 'red', skipped: 'dim' } as const;
 
-function report(checks: readonly Check[], isJson: boolean): void {
-  const failures = checks.filter((check) => check.result === 'failed');
-  if (isJson) {
-    printJson({ ok: failures.length === 0, checks });
-    return;
-  }
-  print(
-    table(
-      checks.flatMap(({ name, result, found, advice }) => [
-        [paint(colours[result], marks[result]), name, found],
-        ...(advice === undefined ? [] : [['', '', `→ ${advice}`]]),
-      ]),
-    ),
-  );
-  print(
-    failures.length === 0
+function report(checks: readonly Check[], failures: number): string {
+  const rows = checks.flatMap(({ name, result, found, advice }) => [
+    [paint(colours[result], marks[result]), name, found],
+    ...(advice === undefined ? [] : [['', '', `→ ${advice}`]]),
+  ]);
+  const conclusion =
+    failures === 0
       ? paint('green', 'nothing stands in the way')
-      : paint('red', `${failures.length} of ${checks.length} checks failed`),
-  );
+      : paint('red', `${failures} of ${checks.length} checks failed`);
+  return `${table(rows)}\n${conclusion}`;
 }

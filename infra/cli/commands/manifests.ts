@@ -4,11 +4,11 @@ import { type Installation, installationOf } from '#infra/kubernetes/installatio
 import { type Manifest, documents } from '#infra/kubernetes/manifest.ts';
 import { type NamedObject, identityNames } from '#infra/kubernetes/rbac.ts';
 import { readDefinitions } from '../definitions.ts';
+import type { OutputFlags } from '../output.ts';
 import { print, printJson } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
-export interface ManifestsFlags {
-  readonly json?: boolean;
+export interface ManifestsFlags extends OutputFlags {
   readonly namespace?: string;
   readonly clusterId?: string;
   readonly stage?: string;
@@ -28,11 +28,13 @@ export interface ManifestsFlags {
  * Prints the custom resource definitions: what `dev --install` applies, for whoever applies it by other means. With an
  * option about the installation, everything that runs in the cluster besides.
  */
-export async function manifests({ json, ...flags }: ManifestsFlags): Promise<0> {
+export async function manifests(flags: ManifestsFlags): Promise<0> {
   const definitions = readDefinitions();
-  const installed: readonly Manifest[] =
-    Object.keys(flags).length === 0 ? [] : installationOf(installationIn(flags));
-  if (json === true) {
+  const isInstallation = Object.keys(flagsSchema.shape).some((name) => name in flags);
+  const installed: readonly Manifest[] = isInstallation
+    ? installationOf(installationIn(flags))
+    : [];
+  if (flags.output === 'json') {
     printJson({
       apiVersion: 'v1',
       kind: 'List',

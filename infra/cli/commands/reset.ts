@@ -3,16 +3,16 @@ import { recordAnnotation } from '#shared/api/annotations.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
+import { type OutputFlags, show } from '../output.ts';
 import { readEnvironment, resolveSettings } from '../settings.ts';
-import { paint, print, printJson, remark } from '../terminal.ts';
+import { paint, print, remark } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
-export interface ResetFlags {
+export interface ResetFlags extends OutputFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly namespace: string;
   readonly yes?: boolean;
-  readonly json?: boolean;
 }
 
 /** The targets whose steps keep records, by the short name they are written with. */
@@ -78,7 +78,7 @@ async function clear(
   if (record === undefined) {
     return end(flags, { target, step, cleared: false, why: 'there is no record to clear' }, 0);
   }
-  if (flags.json !== true) {
+  if (flags.output === 'table') {
     print(`The record of ${step} on ${nameOf(target)}:`);
     print(readable(record));
   }
@@ -143,10 +143,10 @@ interface Result {
 
 function end(flags: ResetFlags, result: Result, exitCode: 0 | 1): 0 | 1 {
   const target = nameOf(result.target);
-  if (flags.json === true) {
-    printJson({ ...result, target });
-  } else if (result.cleared) {
-    print(paint('green', `cleared: ${result.step} starts over on ${target}`));
+  if (result.cleared || flags.output !== 'table') {
+    show({ ...result, target }, flags.output, () =>
+      paint('green', `cleared: ${result.step} starts over on ${target}`),
+    );
   } else {
     remark(`${target}, ${result.step}: ${result.why ?? 'nothing was done'}`);
   }

@@ -107,6 +107,7 @@ function aPipeline(situation: Situation = {}) {
           ])),
       ...situation.told,
     }),
+    archived: () => Promise.reject(new Error('nothing is archived')),
   };
   const unasked = () => {
     throw new Error('the data plane was asked');

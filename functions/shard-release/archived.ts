@@ -1,0 +1,70 @@
+import * as z from 'zod';
+import { goverseClusterStatusSchema } from '#shared/api/goverse-cluster.ts';
+import { allow, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
+import { conditions } from '#shared/archive/kubernetes.ts';
+import type { GoverseMember, GoverseShard, GoverseView } from '#shared/goverse/goverse.ts';
+import type { ArchivedForm } from '#shared/kernel/step.ts';
+import { releaseRecordSchema } from './record.ts';
+import type { ClusterView, PodView, ReleaseSnapshot } from './snapshot.ts';
+
+const mode = oneOf<ClusterView['mode']>({ quick: true, clean: true });
+
+const cluster = allow<ClusterView>({
+  namespace: z.string(),
+  name: z.string(),
+  uid: z.string(),
+  generation: z.number(),
+  resourceVersion: z.string(),
+  isPaused: z.boolean(),
+  isBeingDeleted: z.boolean(),
+  shardCount: z.number(),
+  mode,
+  timeoutSeconds: z.number(),
+  rebalance: oneOf<ClusterView['rebalance']>({ inside: true, outside: true }),
+  mark: z.string(),
+  status: goverseClusterStatusSchema.extend({ conditions: conditions.optional() }).nullable(),
+});
+
+const goverseMember = allow<GoverseMember>({ address: z.string(), modRevision: z.string() });
+
+const view = allow<GoverseView>({
+  revision: z.string(),
+  nodes: z.array(goverseMember),
+  gates: z.array(goverseMember),
+  leader: goverseMember.nullable(),
+  shards: z.array(
+    allow<GoverseShard>({
+      shard: z.number(),
+      modRevision: z.string(),
+      target: z.string(),
+      current: z.string(),
+      flags: z.array(z.string()),
+    }),
+  ),
+  unreadable: z.array(
+    allow<GoverseView['unreadable'][number]>({ key: z.string(), why: z.string() }),
+  ),
+});
+
+const pod = allow<PodView>({
+  name: z.string(),
+  uid: z.string(),
+  resourceVersion: z.string(),
+  ips: z.array(z.string()),
+  address: z.string().nullable(),
+  isBeingDeleted: z.boolean(),
+  isAskedToLeave: z.boolean(),
+  mode: mode.nullable(),
+  graceSeconds: z.number(),
+  mirror: z.string().nullable(),
+});
+
+/** What of shard-release's snapshots may be archived. */
+export const archived: ArchivedForm<ReleaseSnapshot> = {
+  schema: allow<ReleaseSnapshot>({
+    cluster,
+    record: recordReadOf(releaseRecordSchema),
+    view: readOf(view),
+    pods: readOf(z.array(pod)),
+  }),
+};

@@ -1,0 +1,38 @@
+import { expect } from 'vitest';
+import { archivedLook, readArchived } from '#shared/archive/archived-look.ts';
+import type { Decision } from '#shared/kernel/decision.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
+import type { Step } from '#shared/kernel/step.ts';
+import type { TargetKind } from '#shared/kube/resources.ts';
+
+type Deciding<Snapshot> = Pick<Step<TargetKind, Snapshot>, 'name' | 'archived' | 'decide'>;
+
+/**
+ * A snapshot with its archived form, after these were found: the decision over it does the same for the same reason, it is
+ * read back as it was written, and archiving it once more changes nothing.
+ */
+export async function archivedSoundly<Snapshot>(
+  step: Deciding<Snapshot>,
+  snapshot: Snapshot,
+  now: Instant,
+) {
+  const carriedOut = step.decide(snapshot, now);
+
+  const archived = await archivedLook(step, snapshot, carriedOut, now);
+  const text = JSON.stringify(archived.snapshot);
+  const read = await readArchived(step, JSON.parse(text));
+  const again = await archivedLook(step, archived.snapshot, archived.decision, now);
+
+  expect(moveOf(archived.decision)).toEqual(moveOf(carriedOut));
+  expect(archived.isFaithful).toBe(true);
+  expect(JSON.stringify(read)).toBe(text);
+  expect(JSON.stringify(again.snapshot)).toBe(text);
+  expect(again.decision).toEqual(archived.decision);
+  return archived;
+}
+
+function moveOf(decision: Decision) {
+  const { outcome, reason, effects } = decision;
+  const wake = 'wake' in decision ? decision.wake : null;
+  return { outcome, reason, wake, effects: effects.map(({ kind }) => kind) };
+}
