@@ -34,14 +34,17 @@ export interface KeptLetter {
  * written is an error: without it a replay that is killed could not say what it had done.
  *
  * @param facts of the first line: who replays what
+ * @param about hints of a file or an archive leave nothing open: there is nothing to delete
  */
 export async function openJournal(
   folder: string,
   at: Instant,
   facts: Readonly<Record<string, unknown>>,
+  about: 'letters' | 'hints' = 'letters',
 ): Promise<JournalFile> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  const letters = await readEarlier(folder, at);
+  await removeOld(folder, at);
+  const letters = await readOpenLetters(folder);
   const run = `${new Date(at).toISOString().replaceAll(':', '-')}-${process.pid}`;
   const path = join(folder, `replay-${run}.jsonl`);
   const file = await open(path, 'ax', 0o600);
@@ -57,8 +60,9 @@ export async function openJournal(
     async note(word, ids) {
       if (ids.length > 0) {
         letters.note(word, ids);
+        const line = { [word]: ids };
         // What is about to be sent must be known even where the machine ends with the process.
-        await lines.append({ [word]: ids }, word === 'sending');
+        await lines.append(about === 'letters' ? line : { hints: line }, word === 'sending');
       }
     },
     async keep(kept) {
@@ -81,19 +85,10 @@ export async function openJournal(
   };
 }
 
-/** Reads every journal that may still matter, and removes the others. */
-async function readEarlier(folder: string, now: Instant): Promise<OpenLetters> {
+/** What all journals in a folder leave open; nothing where there is no such folder. */
+export async function readOpenLetters(folder: string): Promise<OpenLetters> {
   const letters = new OpenLetters();
-  for (const name of (await readdir(folder)).toSorted()) {
-    const at = timeIn(name);
-    if (at === undefined) {
-      continue;
-    }
-    const path = join(folder, name);
-    if (at < now - keptMs) {
-      await rm(path, { force: true });
-      continue;
-    }
+  for (const { path } of await journalsIn(folder)) {
     for await (const line of readLines(createReadStream(path))) {
       if (line.kind === 'line') {
         letters.read(line.text);
@@ -101,6 +96,30 @@ async function readEarlier(folder: string, now: Instant): Promise<OpenLetters> {
     }
   }
   return letters;
+}
+
+async function removeOld(folder: string, now: Instant): Promise<void> {
+  for (const { path, at } of await journalsIn(folder)) {
+    if (at < now - keptMs) {
+      await rm(path, { force: true });
+    }
+  }
+}
+
+/** The journals of a folder, the oldest first. */
+async function journalsIn(
+  folder: string,
+): Promise<readonly { readonly path: string; readonly at: Instant }[]> {
+  const names = await readdir(folder).catch((error: unknown): string[] => {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
+      return [];
+    }
+    throw error;
+  });
+  return names.toSorted().flatMap((name) => {
+    const at = timeIn(name);
+    return at === undefined ? [] : [{ path: join(folder, name), at }];
+  });
 }
 
 function timeIn(name: string): Instant | undefined {

@@ -1,7 +1,7 @@
 import { type Hint, deadLetterQueueName } from '#events/hint.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import type { Clock } from '#shared/kernel/instant.ts';
-import type { LetterQueues } from '#shared/queue/queue.ts';
+import type { Clock, Instant } from '#shared/kernel/instant.ts';
+import type { Letter, LetterQueues } from '#shared/queue/queue.ts';
 import type { ReplayJournal } from './journal.ts';
 import { judge } from './judge.ts';
 import { LetterPass } from './letter-pass.ts';
@@ -35,6 +35,11 @@ export interface LetterList {
 /** Refused letters that are named one by one; the rest is counted. */
 const maxNamed = 100;
 
+type ListQuery = Pick<
+  LetterReplay,
+  'stage' | 'cluster' | 'steps' | 'selection' | 'limit' | 'hiddenSeconds'
+>;
+
 export interface ListPorts {
   readonly letters: LetterQueues;
   readonly journal: Pick<ReplayJournal, 'stateOf'>;
@@ -48,64 +53,92 @@ export interface ListPorts {
  * as what would be.
  */
 export async function listLetters(
-  replay: Pick<
-    LetterReplay,
-    'stage' | 'cluster' | 'steps' | 'selection' | 'limit' | 'hiddenSeconds'
-  >,
+  replay: ListQuery,
   ports: ListPorts,
   signal: AbortSignal,
 ): Promise<LetterList> {
-  const counts = noCounts();
-  const groups = new Map<string, LetterGroup>();
-  const refused: LetterRemark[] = [];
-  const cut: StepName[] = [];
-  const limit = replay.limit ?? Infinity;
-  const startedAt = ports.clock();
-  for (const step of replay.steps) {
-    const queue = deadLetterQueueName(replay.stage, step);
-    const pass = new LetterPass(ports.letters, queue, replay.hiddenSeconds, ports.trying);
+  const list = new Listing(replay, ports, signal);
+  const full = await Promise.all(replay.steps.map((step) => list.goThrough(step)));
+  return {
+    groups: [...list.groups.values()],
+    counts: list.counts,
+    refused: list.refused,
+    cut: replay.steps.filter((_, place) => full[place] === true),
+  };
+}
+
+class Listing {
+  readonly counts = noCounts();
+  readonly groups = new Map<string, LetterGroup>();
+  readonly refused: LetterRemark[] = [];
+  readonly #query: ListQuery;
+  readonly #ports: ListPorts;
+  readonly #signal: AbortSignal;
+  readonly #startedAt: Instant;
+  readonly #limit: number;
+
+  constructor(query: ListQuery, ports: ListPorts, signal: AbortSignal) {
+    this.#query = query;
+    this.#ports = ports;
+    this.#signal = signal;
+    this.#startedAt = ports.clock();
+    this.#limit = query.limit ?? Infinity;
+  }
+
+  /** @returns whether the queue let nobody have more letters in hand */
+  async goThrough(step: StepName): Promise<boolean> {
+    const { stage, hiddenSeconds } = this.#query;
+    const { letters: queues, trying, onProgress } = this.#ports;
+    const queue = deadLetterQueueName(stage, step);
+    const pass = new LetterPass(queues, queue, hiddenSeconds, trying);
     try {
-      while (!signal.aborted && counts.sent < limit) {
+      while (!this.#signal.aborted && this.counts.sent < this.#limit) {
         const letters = await pass.next();
         if (letters === undefined) {
           break;
         }
         for (const letter of letters) {
           pass.hold(letter);
-          counts.seen += 1;
-          const { cluster, selection } = replay;
-          const verdict = judge(letter, ports.journal.stateOf(letter.id), {
-            step,
-            cluster,
-            selection,
-            startedAt,
-            now: startedAt,
-          });
-          if (verdict.kind === 'send' && counts.sent < limit) {
-            counts.sent += 1;
-            counts.perhapsTwice += verdict.isUncertain ? 1 : 0;
-            const { hint } = verdict.replayable;
-            const key = `${step} ${nameOfTarget(hint.data)}`;
-            groups.set(key, grown(groups.get(key), step, hint));
-          } else if (verdict.kind === 'refused') {
-            counts.refused += 1;
-            if (refused.length < maxNamed) {
-              refused.push({ kind: 'refused', step, id: letter.id, why: verdict.refusal.why });
-            }
-          } else {
-            counts[countOf(verdict.kind)] += 1;
-          }
+          this.#count(step, letter);
         }
-        ports.onProgress?.(counts);
+        onProgress?.(this.counts);
       }
     } finally {
-      counts.hidden += await pass.release();
+      this.counts.hidden += await pass.release();
     }
-    if (pass.isFull) {
-      cut.push(step);
+    return pass.isFull;
+  }
+
+  #count(step: StepName, letter: Letter): void {
+    const { cluster, selection } = this.#query;
+    const verdict = judge(letter, this.#ports.journal.stateOf(letter.id), {
+      step,
+      cluster,
+      selection,
+      startedAt: this.#startedAt,
+      now: this.#startedAt,
+    });
+    this.counts.seen += 1;
+    if (verdict.kind === 'send' && this.counts.sent < this.#limit) {
+      this.counts.sent += 1;
+      this.counts.perhapsTwice += verdict.isUncertain ? 1 : 0;
+      addTo(this.groups, step, verdict.replayable.hint);
+    } else if (verdict.kind === 'refused') {
+      this.counts.refused += 1;
+      if (this.refused.length < maxNamed) {
+        const { why } = verdict.refusal;
+        this.refused.push({ kind: 'refused', step, id: letter.id, why });
+      }
+    } else {
+      this.counts[countOf(verdict.kind)] += 1;
     }
   }
-  return { groups: [...groups.values()], counts, refused, cut };
+}
+
+/** Counts one more hint to the group of its step and target. */
+export function addTo(groups: Map<string, LetterGroup>, step: StepName, hint: Hint): void {
+  const key = `${step} ${nameOfTarget(hint.data)}`;
+  groups.set(key, grown(groups.get(key), step, hint));
 }
 
 function countOf(kind: 'finish' | 'later' | 'left' | 'send'): 'finished' | 'later' | 'left' {

@@ -21,7 +21,7 @@ export interface LetterReplay {
   readonly limit?: number;
   /** How long a letter stays hidden at most, in seconds: longer than the replay should take. */
   readonly hiddenSeconds: number;
-  /** Batches that are in work at a time. */
+  /** Batches of one step that are in work at a time. */
   readonly lanes: number;
   /** Deletes what is no hint, once it is copied; left where it is when absent. */
   readonly discard?: (letters: readonly KeptLetter[]) => Promise<unknown>;
@@ -108,15 +108,11 @@ export async function replayLetters(
   signal: AbortSignal,
 ): Promise<LetterResult> {
   const run = new LetterRun(replay, ports, signal);
-  const cut: StepName[] = [];
-  for (const step of replay.steps) {
-    if (!run.isOver && (await run.goThrough(step))) {
-      cut.push(step);
-    }
-  }
+  // Side by side: that a queue is empty takes seconds to be sure of.
+  const full = await Promise.all(replay.steps.map((step) => run.goThrough(step)));
   return {
     counts: run.counts,
-    cut,
+    cut: replay.steps.filter((_, place) => full[place] === true),
     ...(run.error === undefined ? {} : { error: run.error }),
   };
 }
@@ -266,6 +262,11 @@ class LetterRun {
       letters.forEach((letter) => pass.hold(letter));
       return;
     }
+    for (const { letter } of sending.filter(({ isUncertain }) => isUncertain)) {
+      // Said before it is true, because this process may be killed as well.
+      const why = 'an earlier replay was cut off while it sent this: it may be sent more than once';
+      this.#remark({ kind: 'uncertain', step, id: letter.id, why });
+    }
     const parcels = sending.map(({ letter, message, replayable }) => ({
       key: letter.id,
       message,
@@ -283,9 +284,6 @@ class LetterRun {
         pass.hold(letter);
       } else if (isUncertain) {
         this.counts.perhapsTwice += 1;
-        const why =
-          'an earlier replay was cut off while it sent this: it may have been sent more than once';
-        this.#remark({ kind: 'uncertain', step, id: letter.id, why });
       }
     }
     await this.#deleteSent(
