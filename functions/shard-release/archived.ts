@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { goverseClusterStatusSchema } from '#shared/api/goverse-cluster.ts';
+import type { GoverseClusterStatus } from '#shared/api/goverse-cluster.ts';
 import { allow, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import { conditions } from '#shared/archive/kubernetes.ts';
 import type { GoverseMember, GoverseShard, GoverseView } from '#shared/goverse/goverse.ts';
@@ -8,6 +8,28 @@ import { releaseRecordSchema } from './record.ts';
 import type { ClusterView, PodView, ReleaseSnapshot } from './snapshot.ts';
 
 const mode = oneOf<ClusterView['mode']>({ quick: true, clean: true });
+
+const status = allow<GoverseClusterStatus>({
+  observedGeneration: z.number().optional(),
+  conditions: conditions.optional(),
+  nodes: z.number().optional(),
+  leader: z.string().optional(),
+  shardsPerNode: z
+    .array(
+      allow<NonNullable<GoverseClusterStatus['shardsPerNode']>[number]>({
+        node: z.string(),
+        shards: z.number(),
+      }),
+    )
+    .optional(),
+  inMigration: z.number().optional(),
+  unowned: z.number().optional(),
+  draining: allow<NonNullable<GoverseClusterStatus['draining']>>({
+    pod: z.string(),
+    left: z.number(),
+    since: z.string(),
+  }).optional(),
+});
 
 const cluster = allow<ClusterView>({
   namespace: z.string(),
@@ -22,7 +44,7 @@ const cluster = allow<ClusterView>({
   timeoutSeconds: z.number(),
   rebalance: oneOf<ClusterView['rebalance']>({ inside: true, outside: true }),
   mark: z.string(),
-  status: goverseClusterStatusSchema.extend({ conditions: conditions.optional() }).nullable(),
+  status: status.nullable(),
 });
 
 const goverseMember = allow<GoverseMember>({ address: z.string(), modRevision: z.string() });
