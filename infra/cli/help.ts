@@ -8,8 +8,14 @@ const groups = {
   'Install:': ['manifests', 'completion', 'help'],
 } as const;
 
-/** A command's own options come first, wherever they were declared. */
-const headings: readonly string[] = ['Options:', ...Object.keys(groups)];
+/** A command's own options come first, wherever they were declared: what it works on, then how. */
+const headings: readonly string[] = [
+  'Source:',
+  'Selection:',
+  'Options:',
+  'Queues:',
+  ...Object.keys(groups),
+];
 
 /** What 0 says, and 1 where it can be. */
 type Exits = readonly [done: string, failed?: string];
@@ -27,6 +33,10 @@ const exits: Readonly<Record<string, Exits>> = {
   config: ['printed'],
   doctor: ['nothing stands in the way', 'a check failed, or could not be made'],
   reset: ['cleared, or there was nothing to clear', 'left as it was, with the reason'],
+  replay: [
+    'every hint was sent; of a dry run: nothing would be decided otherwise',
+    'something could not be read or sent, or would be decided otherwise',
+  ],
   completion: ['printed'],
   help: ['printed'],
 };

@@ -69,6 +69,7 @@ function addCommands(program: Command, finish: Finish): void {
   addConfig(program, finish);
   addDoctor(program, finish);
   addReset(program, finish);
+  addReplay(program, finish);
   addCompletion(program, finish);
   addHelp(program);
 }
@@ -221,6 +222,82 @@ function addReset(program: Command, finish: Finish): void {
       finish(await reset(target, step, flags));
     });
 }
+
+function addReplay(program: Command, finish: Finish): void {
+  const replay = withOutput(withSettings(program.command('replay'), variablesOfReplay))
+    .summary('send hints again: dead letters, an archive, a file')
+    .description(
+      'Send hints again, from dead-letter queues, an archive or a file; or say what that would lead to.',
+    );
+  const groups = { 'Source:': sources(), 'Selection:': selections(), 'Queues:': queues() };
+  for (const [group, options] of Object.entries(groups)) {
+    for (const option of options) {
+      replay.addOption(option.helpGroup(group));
+    }
+  }
+  replay
+    .option('--dry-run', 'send nothing: say what each step would decide now; 1 where that differs')
+    .option('--rate <count>', 'hints a second, at most 500 (else 50)')
+    .option('--discard-invalid', 'copy letters that are no hint, and delete them')
+    .option('--yes', 'do not ask')
+    .addHelpText(
+      'after',
+      example(
+        'millrace replay --dlq --dry-run',
+        'millrace replay --dlq pool-pods --target shd/db/orders-0',
+        'millrace replay --archive s3://backups/archive --reason TargetUnknown --since 2h --yes',
+        'millrace replay --file hints.jsonl --limit 10',
+      ),
+    )
+    .action(async (flags) => {
+      const { replay: run } = await import('./commands/replay.ts');
+      finish(await run(flags));
+    });
+}
+
+function sources(): readonly Option[] {
+  return [
+    new Option('--dlq [step...]', 'dead letters of these steps, else of every step').choices(
+      stepNames,
+    ),
+    new Option('--archive <url>', 'hints in an archive; beside --dlq or --file: what was decided'),
+    new Option('--file <path>', 'hints, archive entries or messages as JSON lines; - is stdin'),
+  ];
+}
+
+function selections(): readonly Option[] {
+  return [
+    new Option(
+      '--target <target>',
+      'only shd/<namespace>/<name>, mdb/… or gvc/…; repeats',
+    ).argParser(appended),
+    new Option('--step <step...>', 'only these steps').choices(stepNames),
+    new Option(
+      '--reason <reason>',
+      'only what an archive says was decided, or failed, so; repeats',
+    ).argParser(appended),
+    new Option('--since <time>', 'only from then on: 2026-01-31T12:00:00Z, or 30m, 2h, 3d ago'),
+    new Option('--until <time>', 'only before then'),
+    new Option('--limit <count>', 'no more than so many'),
+    new Option('--every', 'every hint of an archive, not only the newest for target and step'),
+  ];
+}
+
+function queues(): readonly Option[] {
+  return [
+    new Option(
+      '--queue-url-prefix <url>',
+      "the stack's output QueueUrlPrefix (else MILLRACE_QUEUE_URL_PREFIX, else a running dev's)",
+    ),
+    new Option('--queue-endpoint <url>', 'another SQS endpoint (else MILLRACE_QUEUE_ENDPOINT)'),
+    new Option('--region <region>', "the queues' region (else AWS_REGION, else the URL's)"),
+  ];
+}
+
+const variablesOfReplay = {
+  MILLRACE_QUEUE_URL_PREFIX: 'the URL, without --queue-url-prefix',
+  MILLRACE_QUEUE_ENDPOINT: 'the endpoint, without --queue-endpoint',
+};
 
 function addCompletion(program: Command, finish: Finish): void {
   program
