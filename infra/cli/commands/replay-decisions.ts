@@ -1,139 +1,134 @@
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import {
+  type HintTraits,
+  type Selection,
+  isSelected,
+  nameOfTarget,
+} from '#events/replay/selection.ts';
 import type { DecisionEntry } from '#shared/archive/entry.ts';
 import { openSegmentReader } from '#shared/archive/open.ts';
 import { parsePlace, placeForms } from '#shared/archive/place.ts';
-import { type Instant, parseInstant } from '#shared/kernel/instant.ts';
-import type { OutputFlags } from '../output.ts';
-import { changedText, countsText, targetText } from '../replay/decisions-text.ts';
-import {
-  type SegmentQuery,
-  decisionsInArchive,
-  decisionsInFile,
-} from '../replay/recorded-decisions.ts';
+import { parseInstant, wallClock } from '#shared/kernel/instant.ts';
+import { type OutputFormat, show } from '../output.ts';
+import { changedText, countsText } from '../replay/decisions-text.ts';
+import { decisionsInArchive, decisionsInFile } from '../replay/recorded-decisions.ts';
 import {
   type ChangedDecision,
   type DecisionCounts,
   type Recorded,
   replayDecisions,
 } from '../replay/replay-decisions.ts';
-import { paint, print, printJson, remark } from '../terminal.ts';
+import { type ReplayFlags, type ReplayRequest, requestOf } from '../replay/request.ts';
+import { paint, print, remark } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
-export interface ReplayDecisionsFlags extends OutputFlags {
-  /** Where an archive is; or a file or folder of entries. */
-  readonly archive?: string;
-  readonly file?: string;
-  readonly clusterId?: string;
-  readonly target?: readonly string[];
-  readonly step?: readonly string[];
-  readonly since?: string;
-  readonly until?: string;
-  readonly ignoreWords?: boolean;
-}
+/** Changed decisions that a program is told one by one; the rest is counted. */
+const mostChanged = 1_000;
+
+/** Options that say what is sent: here nothing is. */
+const aboutSending = [
+  'dlq',
+  'dryRun',
+  'limit',
+  'every',
+  'rate',
+  'yes',
+  'discardInvalid',
+  'queueUrlPrefix',
+  'queueEndpoint',
+] as const satisfies readonly (keyof ReplayFlags)[];
 
 /**
- * Decides about recorded looks as this release does, and prints what differs. Nothing is sent, read in a cluster or written.
+ * Decides about recorded looks as this release does, and prints what differs. Asks no cluster, and sends and writes nothing.
  *
  * @returns 1 where a decision differs, and where nothing could be compared
  */
-export async function replayRecordedDecisions(flags: ReplayDecisionsFlags): Promise<0 | 1> {
-  const query = queryOf(flags);
-  const { ignoreWords = false } = flags;
-  const isJson = flags.output === 'json';
-  const recorded = await openRecorded(flags, query);
-  const counts = await replayDecisions(recorded.entries, {
-    isSelected: selectionOf(flags, query),
-    onChanged: (changed) => {
-      if (!(ignoreWords && changed.isInWords)) {
-        tell(changed, isJson);
+export async function replayRecordedDecisions(flags: ReplayFlags): Promise<0 | 1> {
+  refuseSending(flags);
+  const request = requestOf(flags, wallClock());
+  const { ignoreWords = false, output } = flags;
+  const source = await openSource(request, flags.clusterId);
+  const changed: ChangedDecision[] = [];
+  const counts = await replayDecisions(source.recorded, {
+    isSelected: (entry) =>
+      (flags.clusterId === undefined || flags.clusterId === entry.cluster) &&
+      isSelected(request.selection, traitsOf(entry)),
+    onChanged: (each) => {
+      if (ignoreWords && each.isInWords) {
+        return;
+      }
+      if (output === 'table') {
+        print(`${changedText(each)}\n`);
+      } else if (changed.length < mostChanged) {
+        changed.push(each);
       }
     },
     onUnreadable: (where, why) => remark(`${where}: ${why}`),
-  }).finally(recorded.close);
-  end(counts, isJson);
-  const counted = ignoreWords ? counts.different - counts.inWords : counts.different;
-  return counts.compared === 0 || counted > 0 ? 1 : 0;
+  }).finally(() => source.close());
+  const different = counts.different - (ignoreWords ? counts.inWords : 0);
+  const isSound = counts.compared > 0 && different === 0;
+  end(counts, changed, output, isSound);
+  return isSound ? 0 : 1;
 }
 
-function tell(changed: ChangedDecision, isJson: boolean): void {
-  if (isJson) {
-    printJson({ kind: 'different', ...changed, target: targetText(changed.target) });
-  } else {
-    print(`${changedText(changed)}\n`);
+function end(
+  counts: DecisionCounts,
+  changed: readonly ChangedDecision[],
+  output: OutputFormat,
+  isSound: boolean,
+): void {
+  const named = changed.map((each) => ({ ...each, target: nameOfTarget(each.target) }));
+  show({ counts, changed: named }, output, () =>
+    paint(isSound ? 'green' : 'yellow', countsText(counts)),
+  );
+  if (counts.compared === 0 && output !== 'table') {
+    remark('nothing was compared');
   }
 }
 
-function end(counts: DecisionCounts, isJson: boolean): void {
-  if (isJson) {
-    printJson({ kind: 'counts', ...counts });
-  } else {
-    const isSound = counts.compared > 0 && counts.different === 0;
-    print(paint(isSound ? 'green' : 'yellow', countsText(counts)));
+function refuseSending(flags: ReplayFlags): void {
+  const given = aboutSending.find((name) => flags[name] !== undefined);
+  if (given !== undefined) {
+    const option = given.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    throw new UsageError(`--decisions sends nothing: leave out --${option}`);
   }
+  if ((flags.archive === undefined) === (flags.file === undefined)) {
+    throw new UsageError(
+      'say where the decisions are: --archive <url> or --file <path>, one of them',
+    );
+  }
+}
+
+function traitsOf({ step, target, at, decision, result }: DecisionEntry): HintTraits {
+  const reason = result.kind === 'failed' ? result.reason : decision?.reason;
+  return { step, target, at: parseInstant(at), ...(reason === undefined ? {} : { reason }) };
 }
 
 interface Source {
-  readonly entries: AsyncIterable<Recorded>;
+  readonly recorded: AsyncIterable<Recorded>;
   readonly close: () => void;
 }
 
-async function openRecorded(
-  { archive, file }: ReplayDecisionsFlags,
-  query: SegmentQuery,
+async function openSource(
+  { source, selection }: ReplayRequest,
+  cluster: string | undefined,
 ): Promise<Source> {
-  if ((archive === undefined) === (file === undefined)) {
-    throw new UsageError('give --archive <url> or --file <path>: one of them, not both');
+  if (source.kind === 'file') {
+    return { recorded: decisionsInFile(source.path), close: () => undefined };
   }
-  if (file !== undefined) {
-    return { entries: decisionsInFile(file), close: () => undefined };
-  }
-  const place = parsePlace(archive ?? '');
+  const place = parsePlace(source.archive ?? '');
   if (place === undefined) {
-    throw new UsageError(`--archive ${archive} is no archive: give ${placeForms}`);
+    throw new UsageError(`--archive ${source.archive} is no archive: give ${placeForms}`);
   }
   const reader = await openSegmentReader(place, process.env);
-  return { entries: decisionsInArchive(reader, query), close: () => reader.close() };
+  const query = queryOf(selection, cluster);
+  return { recorded: decisionsInArchive(reader, query), close: () => reader.close() };
 }
 
-function queryOf({ clusterId, step = [], since, until }: ReplayDecisionsFlags): SegmentQuery {
+function queryOf({ steps, since, until }: Selection, cluster: string | undefined) {
   return {
-    steps: step.map(stepOf),
-    ...(clusterId === undefined ? {} : { cluster: clusterId }),
-    ...(since === undefined ? {} : { since: instantOf('--since', since) }),
-    ...(until === undefined ? {} : { until: instantOf('--until', until) }),
+    steps,
+    ...(cluster === undefined ? {} : { cluster }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
   };
-}
-
-function selectionOf(
-  { target = [] }: ReplayDecisionsFlags,
-  { cluster, steps = [], since, until }: SegmentQuery,
-): (entry: DecisionEntry) => boolean {
-  return (entry) => {
-    const at = parseInstant(entry.at);
-    return (
-      (target.length === 0 || target.includes(targetText(entry.target))) &&
-      (cluster === undefined || cluster === entry.cluster) &&
-      (steps.length === 0 || steps.includes(entry.step)) &&
-      (since === undefined || (at !== undefined && at >= since)) &&
-      (until === undefined || (at !== undefined && at < until))
-    );
-  };
-}
-
-function stepOf(text: string): StepName {
-  const step = stepNames.find((name) => name === text);
-  if (step === undefined) {
-    throw new UsageError(
-      `there is no step ${JSON.stringify(text)}; there are: ${stepNames.join(', ')}`,
-    );
-  }
-  return step;
-}
-
-function instantOf(option: string, text: string): Instant {
-  const instant = parseInstant(text);
-  if (instant === undefined) {
-    throw new UsageError(`${option} ${text} is no time: give it as 2026-01-01T00:00:00Z`);
-  }
-  return instant;
 }

@@ -1,4 +1,4 @@
-import { shortNames } from '#shared/kube/resources.ts';
+import { nameOfTarget } from '#events/replay/selection.ts';
 import { paint } from '../terminal.ts';
 import type { Difference } from './difference.ts';
 import type { ChangedDecision, DecisionCounts } from './replay-decisions.ts';
@@ -12,16 +12,10 @@ export function changedText({ step, target, at, version, differences }: ChangedD
   const shown = differences.slice(0, mostFields);
   const left = differences.length - shown.length;
   return [
-    `${paint('bold', targetText(target))}  ${step}  ${at}  recorded by ${version}`,
+    `${paint('bold', nameOfTarget(target))}  ${step}  ${at}  recorded by ${version}`,
     ...shown.flatMap(fieldText),
     ...(left === 0 ? [] : [`  … and ${left} more fields`]),
   ].join('\n');
-}
-
-/** `shd/db/orders-0` */
-export function targetText({ kind, namespace, name }: ChangedDecision['target']): string {
-  const short = Object.entries(shortNames).find(([each]) => each === kind)?.[1] ?? kind;
-  return `${short}/${namespace}/${name}`;
 }
 
 function fieldText(difference: Difference): readonly string[] {
