@@ -1,6 +1,7 @@
 import { nameOfTarget } from '#events/replay/selection.ts';
 import { paint } from '../terminal.ts';
 import type { Difference } from './difference.ts';
+import { counted } from './told.ts';
 import type { ChangedDecision, DecisionCounts } from './replay-decisions.ts';
 
 /** Fields of one decision that are shown, and how much of each. */
@@ -44,7 +45,7 @@ export function countsText(counts: DecisionCounts): string {
   return [
     compared === 0
       ? 'nothing was compared'
-      : `${compared} decisions compared: ${same} the same, ${different} different${words}`,
+      : `${counted(compared, 'decision')} compared: ${same} the same, ${different} different${words}`,
     ...notCompared
       .filter(([count]) => count > 0)
       .map(([count, what]) => `${count} not compared, ${what}`),
