@@ -14,7 +14,7 @@ import {
   resolveSettings,
 } from '../settings.ts';
 import { type ArchivePlace, textOfPlace } from '#shared/archive/place.ts';
-import { paint, print, remark, withProgress } from '../terminal.ts';
+import { paint, print, readerGone, remark, withProgress } from '../terminal.ts';
 
 export interface DevFlags extends SettingsFlags {
   readonly install?: boolean;
@@ -128,7 +128,10 @@ function recordingLine({ recorded }: Settings, archive: string): readonly string
     : [paint('dim', `records ${what[recorded.value]} in ${archive}`)];
 }
 
-/** Resolves at the first Ctrl-C, SIGTERM or end of the terminal. A second one ends the process at once. */
+/**
+ * Resolves at the first Ctrl-C, SIGTERM or end of the terminal, or when nobody reads the lines any more. A second one
+ * ends the process at once.
+ */
 function askedToStop(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let isAsked = false;
@@ -140,6 +143,7 @@ function askedToStop(): Promise<void> {
     isAsked = true;
     resolve();
   };
+  readerGone.addEventListener('abort', () => resolve());
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, hear);
   }

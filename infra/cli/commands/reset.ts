@@ -1,11 +1,10 @@
-import { createInterface } from 'node:readline/promises';
 import { recordAnnotation } from '#shared/api/annotations.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
 import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { type OutputFlags, show } from '../output.ts';
 import { readEnvironment, resolveSettings } from '../settings.ts';
-import { paint, print, remark } from '../terminal.ts';
+import { confirm, paint, print, remark } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
 export interface ResetFlags extends OutputFlags {
@@ -25,12 +24,7 @@ type Target = ObjectRef<(typeof targetKinds)[keyof typeof targetKinds]>;
  *
  * The step then starts over from what it reads: a drain that was under way is decided anew.
  */
-export async function reset(
-  targetText: string,
-  stepText: string,
-  flags: ResetFlags,
-): Promise<0 | 1> {
-  const step = parseStep(stepText);
+export async function reset(targetText: string, step: StepName, flags: ResetFlags): Promise<0 | 1> {
   const settings = resolveSettings({ ...flags, namespace: [flags.namespace] }, readEnvironment());
   const target = parseTarget(targetText, flags.namespace);
   const cluster = await openCluster(settings.kubeconfig.value, flags.context);
@@ -39,16 +33,6 @@ export async function reset(
   } finally {
     cluster.connection.close();
   }
-}
-
-function parseStep(text: string): StepName {
-  const step = stepNames.find((name) => name === text);
-  if (step === undefined) {
-    throw new UsageError(
-      `there is no step ${JSON.stringify(text)}; there are: ${stepNames.join(', ')}`,
-    );
-  }
-  return step;
 }
 
 function parseTarget(text: string, namespace: string): Target {
@@ -122,15 +106,7 @@ async function isAgreed(flags: ResetFlags): Promise<boolean> {
   if (!process.stdin.isTTY) {
     throw new UsageError('there is no terminal to ask on; give --yes to clear the record');
   }
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await terminal.question(
-      'Clear it? The step starts over from what it sees. [y/N] ',
-    );
-    return /^y(es)?$/i.test(answer.trim());
-  } finally {
-    terminal.close();
-  }
+  return confirm('Clear it? The step starts over from what it sees.');
 }
 
 interface Result {

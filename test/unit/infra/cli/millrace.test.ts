@@ -50,7 +50,7 @@ describe('the millrace command', { timeout: 30_000 }, () => {
     const { exitCode, stdout } = await runMillrace([command, '--help']);
 
     expect(exitCode).toBe(0);
-    expect(stdout).toContain(`Example:\n  $ millrace ${command}`);
+    expect(stdout).toMatch(new RegExp(`\\nExamples?:\\n {2}\\$ millrace ${command}`));
     expect(stdout).toContain('--json');
   });
 
