@@ -239,6 +239,11 @@ function addReplay(program: Command, finish: Finish): void {
     .option('--dry-run', 'send nothing: say what each step would decide now; 1 where that differs')
     .option('--rate <count>', 'hints a second, at most 500 (else 50)')
     .option('--discard-invalid', 'copy letters that are no hint, and delete them')
+    .option(
+      '--decisions',
+      'send nothing: decide anew about what was recorded; 1 where that differs',
+    )
+    .option('--ignore-words', 'with --decisions: sentences for people may differ')
     .option('--yes', 'do not ask')
     .addHelpText(
       'after',
@@ -247,9 +252,15 @@ function addReplay(program: Command, finish: Finish): void {
         'millrace replay --dlq pool-pods --target shd/db/orders-0',
         'millrace replay --archive s3://backups/archive --reason TargetUnknown --since 2h --yes',
         'millrace replay --file hints.jsonl --limit 10',
+        'millrace replay --decisions --archive s3://backups/archive --since 3d',
       ),
     )
     .action(async (flags) => {
+      if (flags.decisions === true) {
+        const { replayRecordedDecisions } = await import('./commands/replay-decisions.ts');
+        finish(await replayRecordedDecisions(flags));
+        return;
+      }
       const { replay: run } = await import('./commands/replay.ts');
       finish(await run(flags));
     });
