@@ -178,7 +178,7 @@ function tellPreview(
     listRemarks(list).forEach(remark);
   }
   if (previews.length > 0) {
-    const what = `${counted(hints, 'hint')} about ${counted(previews.length, 'look')}`;
+    const what = `${counted(hints, 'hint')}, ${counted(previews.length, 'look')}`;
     remark(`${what}: ${previewCounts(previews)}`);
   }
   remark(`nothing was sent${isOfLetters ? ', and every letter stays' : ''}`);
