@@ -23,4 +23,5 @@ export const backupConfig: Step<'Database', BackupConfigSnapshot, BackupConfigEf
   ],
   observe,
   decide,
+  archived: async () => (await import('./archived.ts')).archived,
 };

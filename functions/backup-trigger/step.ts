@@ -28,4 +28,5 @@ export const backupTrigger: Step<'Shard', BackupSnapshot, BackupEffect> = {
   ],
   observe,
   decide,
+  archived: async () => (await import('./archived.ts')).archived,
 };

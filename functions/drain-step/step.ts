@@ -32,4 +32,5 @@ export const drainStep: Step<'Shard', DrainSnapshot, DrainEffect> = {
   ],
   observe,
   decide,
+  archived: async () => (await import('./archived.ts')).archived,
 };

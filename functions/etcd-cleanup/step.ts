@@ -24,4 +24,5 @@ export const etcdCleanup: Step<'Shard', CleanupSnapshot, CleanupEffect> = {
   ],
   observe,
   decide,
+  archived: async () => (await import('./archived.ts')).archived,
 };

@@ -32,4 +32,5 @@ export const poolPods: Step<'Shard', PoolPodsSnapshot, PoolPodsEffect> = {
   ],
   observe,
   decide,
+  archived: async () => (await import('./archived.ts')).archived,
 };

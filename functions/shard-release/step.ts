@@ -26,4 +26,5 @@ export const shardRelease: Step<'GoverseCluster', ReleaseSnapshot, ReleaseEffect
   recordBytes: mostRecordBytes,
   observe,
   decide,
+  archived: async () => (await import('./archived.ts')).archived,
 };

@@ -16,7 +16,25 @@ export const conditionSchema = z.object({
   message: z.string().max(32_768).meta({ description: 'Why, as a sentence for people.' }),
 });
 
+/** Every type that a step writes. */
+const conditionTypes: readonly string[] = [
+  'Ready',
+  'Reconciling',
+  'Stalled',
+  'PodsUpToDate',
+  'Drained',
+  'TopologyClean',
+  'BackupsOnSchedule',
+  'BackupConfigured',
+  'Released',
+];
+
 export type Condition = z.output<typeof conditionSchema>;
+
+/** Whether a step wrote it: only then it is known where its words come from. */
+export function isOfStep({ type }: Pick<Condition, 'type'>): boolean {
+  return conditionTypes.includes(type);
+}
 
 /** What a step says; the rest of a condition follows from it and from what stood before. */
 export type ConditionFacts = Pick<Condition, 'type' | 'status' | 'reason' | 'message'>;

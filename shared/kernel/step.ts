@@ -1,3 +1,4 @@
+import type * as z from 'zod';
 import type { Decision } from './decision.ts';
 import type { EffectKind, Permission, WritePermission } from './effect.ts';
 import type { Clock, Instant } from './instant.ts';
@@ -18,6 +19,19 @@ export interface StepDeclaration<
   readonly writes: readonly WritePermission<Writes>[];
   /** The longest record it may write, in bytes of its JSON; 1 KiB when absent. */
   readonly recordBytes?: number;
+}
+
+/** What of a step's snapshots may be archived. A decision over the archived form is that over the snapshot itself. */
+export interface ArchivedForm<Snapshot> {
+  /** Names every field that may be kept, and leaves out whatever else is there. Reads what was archived as well. */
+  readonly schema: z.ZodType<Snapshot>;
+  /**
+   * Done before, where a step sees what must not be kept: replaces it so that what was equal stays equal. Changes nothing of
+   * what was archived.
+   */
+  readonly hide?: (snapshot: Snapshot) => Snapshot;
+  /** How it is written where the snapshot itself would be too long; the schema reads both. */
+  readonly packed?: (snapshot: Snapshot) => unknown;
 }
 
 /**
@@ -43,4 +57,6 @@ export interface Step<
   ): Promise<Snapshot>;
   /** Total, synchronous, deterministic; sees no clock, randomness, environment or logger. */
   decide(snapshot: Snapshot, now: Instant): Decision<Writes>;
+  /** Loaded where something is archived only: who looks without an archive does not wait for it. */
+  archived(): Promise<ArchivedForm<Snapshot>>;
 }

@@ -11,6 +11,7 @@ import { type Part, scaled } from './part.ts';
 import { relayLarge } from './relay-large.ts';
 import { measureRelay } from './relay.ts';
 import { sight } from './sight.ts';
+import { replay } from './replay.ts';
 import { stepLatency } from './step-latency.ts';
 import { sweep } from './sweep.ts';
 import { wakes } from './wakes.ts';
@@ -38,6 +39,7 @@ export const parts: readonly Part[] = [
   sweep,
   sight,
   wakes,
+  replay,
   backups,
   cleanup,
   goverse,

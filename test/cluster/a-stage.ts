@@ -40,6 +40,8 @@ export interface StageUse {
   readonly hasBucket?: boolean;
   /** Puts the admission policies in force, for which all of `millrace dev` is the steps' user. */
   readonly hasPolicies?: boolean;
+  /** Has `millrace dev` record every decision and hint. */
+  readonly isRecorded?: boolean;
 }
 
 /** Gives the file a control plane, a stand-in data plane and `millrace dev`, from before its first to after its last test. */
@@ -49,6 +51,7 @@ export function useStage({
   onRemark,
   hasBucket = false,
   hasPolicies = false,
+  isRecorded = false,
 }: StageUse = {}): () => StageUnderTest {
   let folder: string | undefined;
   let topology: (StageTopology & AsyncDisposable) | undefined;
@@ -81,6 +84,7 @@ export function useStage({
       screen,
       hasBucket,
       signal: new AbortController().signal,
+      isRecorded,
       ...(topology === undefined ? {} : { topology }),
       ...(command === undefined ? {} : { command }),
     });

@@ -1,9 +1,11 @@
 import { join } from 'node:path';
+import { toText, wallClock } from '#shared/kernel/instant.ts';
 import { type Cluster, openCluster, readClusterId } from '../cluster.ts';
 import { readDefinitions } from '../definitions.ts';
 import { type Children, startChildren } from '../dev/children.ts';
 import { refreshCredentials, writeCredentials } from '../dev/credentials.ts';
 import { createOutput } from '../dev/output.ts';
+import { type Running, removeRunning, writeRunning } from '../dev/running.ts';
 import { installDefinitions } from '../install.ts';
 import {
   type Settings,
@@ -11,7 +13,8 @@ import {
   readEnvironment,
   resolveSettings,
 } from '../settings.ts';
-import { paint, print, remark, withProgress } from '../terminal.ts';
+import { type ArchivePlace, textOfPlace } from '#shared/archive/place.ts';
+import { paint, print, readerGone, remark, withProgress } from '../terminal.ts';
 
 export interface DevFlags extends SettingsFlags {
   readonly install?: boolean;
@@ -34,6 +37,7 @@ export async function dev(flags: DevFlags): Promise<0> {
       await requireDefinitions(cluster);
     }
     const folder = settings.dataDir.value ?? join(settings.stateFolder.value, clusterId);
+    const archive: ArchivePlace = { kind: 'folder', path: join(folder, 'archive') };
     const signInFolder = join(folder, 'sign-in');
     const credentials = await writeCredentials(signInFolder, cluster.access);
     const output = createOutput(flags.json === true, print);
@@ -43,6 +47,7 @@ export async function dev(flags: DevFlags): Promise<0> {
         settings,
         clusterId,
         queueFolder: join(folder, 'queue'),
+        archive,
         credentials,
         environment,
         ...output.listeners,
@@ -55,8 +60,10 @@ export async function dev(flags: DevFlags): Promise<0> {
       stopping.signal,
     );
     const asked = askedToStop();
-    output.begin(announcement(children, settings, flags));
+    await writeRunning(folder, runningOf({ children, archive }, settings, clusterId));
+    output.begin(announcement({ children, archive: textOfPlace(archive) }, settings, flags));
     await asked;
+    await removeRunning(folder);
     await stop(children);
     stopping.abort();
     await refreshing;
@@ -80,21 +87,57 @@ async function requireDefinitions({ kube }: Cluster): Promise<void> {
   }
 }
 
+/** What other commands on this machine find this one by. */
+function runningOf(
+  { children, archive }: { readonly children: Children; readonly archive: ArchivePlace },
+  settings: Settings,
+  cluster: string,
+): Running {
+  const { relayUrl: relay, queueUrl: queue, workerUrl: worker } = children;
+  return {
+    v: 1,
+    pid: process.pid,
+    since: toText(wallClock()),
+    cluster,
+    stage: settings.stage.value,
+    region: settings.region.value,
+    queue,
+    relay,
+    worker,
+    ...(settings.recorded.value === 'off' ? {} : { archive: textOfPlace(archive) }),
+  };
+}
+
 /** What dev says first, as JSON or for people. */
-function announcement(children: Children, settings: Settings, flags: DevFlags): readonly string[] {
+function announcement(
+  { children, archive }: { readonly children: Children; readonly archive: string },
+  settings: Settings,
+  flags: DevFlags,
+): readonly string[] {
   const { relayUrl: relay, queueUrl: queue, workerUrl: worker } = children;
   if (flags.json === true) {
-    return [JSON.stringify({ ready: true, relay, queue, worker, pids: children.pids() })];
+    return [JSON.stringify({ ready: true, relay, queue, worker, archive, pids: children.pids() })];
   }
   const namespaces = settings.namespaces.value;
   const where = namespaces.length === 0 ? 'every namespace' : namespaces.join(', ');
   return [
     `${paint('bold', 'millrace')} watches ${where} of ${settings.cluster.server}`,
     paint('dim', `relay ${relay}  worker ${worker}  queue ${queue}  Ctrl-C ends it`),
+    ...recordingLine(settings, archive),
   ];
 }
 
-/** Resolves at the first Ctrl-C, SIGTERM or end of the terminal. A second one ends the process at once. */
+function recordingLine({ recorded }: Settings, archive: string): readonly string[] {
+  const what = { all: 'every decision and hint', failures: 'looks that fail', off: '' };
+  return recorded.value === 'off'
+    ? []
+    : [paint('dim', `records ${what[recorded.value]} in ${archive}`)];
+}
+
+/**
+ * Resolves at the first Ctrl-C, SIGTERM or end of the terminal, or when nobody reads the lines any more. A second one
+ * ends the process at once.
+ */
 function askedToStop(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let isAsked = false;
@@ -106,6 +149,7 @@ function askedToStop(): Promise<void> {
     isAsked = true;
     resolve();
   };
+  readerGone.addEventListener('abort', () => resolve());
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, hear);
   }

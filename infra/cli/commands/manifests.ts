@@ -1,8 +1,10 @@
 import * as z from 'zod';
+import { parsePlace } from '#shared/archive/place.ts';
 import { defaultNamespace } from '#infra/kubernetes/base.ts';
 import { type Installation, installationOf } from '#infra/kubernetes/installation.ts';
 import { type Manifest, documents } from '#infra/kubernetes/manifest.ts';
 import { type NamedObject, identityNames } from '#infra/kubernetes/rbac.ts';
+import { plainIssue } from '#shared/kernel/plain-issue.ts';
 import { readDefinitions } from '../definitions.ts';
 import type { OutputFlags } from '../output.ts';
 import { print, printJson } from '../terminal.ts';
@@ -16,6 +18,7 @@ export interface ManifestsFlags extends OutputFlags {
   readonly queueUrlPrefix?: string;
   readonly queueEndpoint?: string;
   readonly otelEndpoint?: string;
+  readonly archive?: string;
   readonly region?: string;
   readonly relayRoleArn?: string;
   readonly workNamespace?: readonly string[];
@@ -93,6 +96,10 @@ const flagsSchema = z.object({
   queueUrlPrefix: z.url('is missing or no URL: what the stack’s output QueueUrlPrefix says'),
   queueEndpoint: z.url('is no URL').optional(),
   otelEndpoint: z.url({ protocol: /^https?$/, error: 'is no http(s):// address' }).optional(),
+  archive: z
+    .string()
+    .refine((text) => parsePlace(text)?.kind === 's3', 'must be s3://bucket, or s3://bucket/prefix')
+    .optional(),
   region: z.string('is missing: the region of the queues'),
   relayRoleArn: z.string().optional(),
   workNamespace: z.array(label).default([]),
@@ -115,16 +122,19 @@ function namedObjects(pattern: RegExp, problem: string) {
 
 /** Throws a UsageError that names every option that is missing or wrong. */
 function installationIn(flags: ManifestsFlags): Installation {
-  const parsed = flagsSchema.safeParse(flags);
+  const parsed = flagsSchema.safeParse(flags, { error: plainIssue });
   if (!parsed.success) {
     throw new UsageError(
-      parsed.error.issues
-        .map(({ path, message }) => `${optionOf(String(path[0]))} ${message}`)
-        .join('\n'),
+      [
+        'options are missing or wrong:',
+        ...parsed.error.issues.map(
+          ({ path, message }) => `  - ${optionOf(String(path[0]))} ${message}`,
+        ),
+      ].join('\n'),
     );
   }
   const { namespace, workNamespace, secret, service, user, relayRoleArn, ...relay } = parsed.data;
-  const { queueEndpoint, otelEndpoint, ...required } = relay;
+  const { queueEndpoint, otelEndpoint, archive, ...required } = relay;
   return {
     namespace,
     workNamespaces: workNamespace,
@@ -136,6 +146,7 @@ function installationIn(flags: ManifestsFlags): Installation {
       ...required,
       ...(queueEndpoint === undefined ? {} : { queueEndpoint }),
       ...(otelEndpoint === undefined ? {} : { otelEndpoint }),
+      ...(archive === undefined ? {} : { archive }),
     },
   };
 }

@@ -17,6 +17,7 @@ const step: Step<'Shard', object> = {
   writes: [],
   observe: () => Promise.resolve({}),
   decide: () => settled('NobodyLeaves', 'nothing to do'),
+  archived: () => Promise.reject(new Error('nothing is archived')),
 };
 
 /** Invokes a handler with an empty batch; resolves with its answer and with the limits that a flush was given. */
