@@ -200,21 +200,15 @@ function addDoctor(program: Command, finish: Finish): void {
 }
 
 function addReset(program: Command, finish: Finish): void {
-  withOutput(program.command('reset'))
+  withOutput(withCluster(program.command('reset')))
     .argument('<target>', 'shd/<name>, mdb/<name> or gvc/<name>')
     .addArgument(new Argument('<step>', 'the step whose record is cleared').choices(stepNames))
     .summary("clear a step's record on a target, by compare-and-swap")
     .description(
       "Clear a step's record on a target, so that the step starts over from what it sees.",
     )
-    .option(
-      '--kubeconfig <file>',
-      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
-    )
-    .option('--context <name>', "the kubeconfig's context (else its current one)")
     .requiredOption('-n, --namespace <namespace>', "the target's namespace")
     .option('--yes', 'do not ask')
-    .addHelpText('after', variables({ KUBECONFIG: 'the kubeconfig, without --kubeconfig' }))
     .addHelpText('after', example('millrace reset shd/orders-0 drain-step -n db'))
     .action(async (target: string, step: StepName, flags) => {
       const { reset } = await import('./commands/reset.ts');
@@ -284,44 +278,58 @@ const everywhere = {
  * @param own further variables that matter to this command
  */
 function withSettings(command: Command, own: Readonly<Record<string, string>> = {}): Command {
-  const cluster = [
-    new Option(
-      '--kubeconfig <file>',
-      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
-    ),
-    new Option('--context <name>', "the kubeconfig's context (else its current one)"),
-    new Option(
-      '-n, --namespace <namespace>',
-      'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)',
-    ).argParser(appended),
-    new Option(
-      '--cluster-id <id>',
-      "the source of every hint (else the kube-system namespace's uid)",
-    ),
-  ];
-  const installation = [
-    new Option('--stage <name>', 'the part of every queue name (else MILLRACE_STAGE, else local)'),
-    new Option('--data-dir <folder>', "what dev keeps (else the user's state folder)"),
-  ];
-  for (const option of cluster) {
-    command.addOption(option.helpGroup('Cluster:'));
-  }
-  for (const option of installation) {
-    command.addOption(option.helpGroup('Installation:'));
-  }
-  return command.addHelpText(
+  withCluster(command, {
+    MILLRACE_NAMESPACES: 'the namespaces, with commas, without --namespace',
+    MILLRACE_CLUSTER_ID: 'the id, without --cluster-id',
+    MILLRACE_STAGE: 'the stage, without --stage',
+    MILLRACE_DATA_DIR: 'the folder, without --data-dir',
+    XDG_STATE_HOME: "the user's state folder (~/.local/state)",
+    AWS_REGION: 'the region of the queues (us-east-1)',
+    ...own,
+  });
+  return grouped(command, {
+    'Cluster:': [
+      new Option('-n, --namespace <namespace>', namespacesText).argParser(appended),
+      new Option(
+        '--cluster-id <id>',
+        "the source of every hint (else the kube-system namespace's uid)",
+      ),
+    ],
+    'Installation:': [
+      new Option(
+        '--stage <name>',
+        'the part of every queue name (else MILLRACE_STAGE, else local)',
+      ),
+      new Option('--data-dir <folder>', "what dev keeps (else the user's state folder)"),
+    ],
+  });
+}
+
+const namespacesText = 'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)';
+
+/** The options and variables by which a cluster is reached. */
+function withCluster(command: Command, own: Readonly<Record<string, string>> = {}): Command {
+  return grouped(command, {
+    'Cluster:': [
+      new Option(
+        '--kubeconfig <file>',
+        'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
+      ),
+      new Option('--context <name>', "the kubeconfig's context (else its current one)"),
+    ],
+  }).addHelpText(
     'after',
-    variables({
-      KUBECONFIG: 'the kubeconfig, without --kubeconfig',
-      MILLRACE_NAMESPACES: 'the namespaces, with commas, without --namespace',
-      MILLRACE_CLUSTER_ID: 'the id, without --cluster-id',
-      MILLRACE_STAGE: 'the stage, without --stage',
-      MILLRACE_DATA_DIR: 'the folder, without --data-dir',
-      XDG_STATE_HOME: "the user's state folder (~/.local/state)",
-      AWS_REGION: 'the region of the queues (us-east-1)',
-      ...own,
-    }),
+    variables({ KUBECONFIG: 'the kubeconfig, without --kubeconfig', ...own }),
   );
+}
+
+function grouped(command: Command, options: Readonly<Record<string, readonly Option[]>>): Command {
+  for (const [group, each] of Object.entries(options)) {
+    for (const option of each) {
+      command.addOption(option.helpGroup(group));
+    }
+  }
+  return command;
 }
 
 /** Of an option that repeats: all its values. */
