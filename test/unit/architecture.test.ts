@@ -146,6 +146,21 @@ const rules: readonly Rule[] = [
     },
   },
   {
+    name: 'a preview reaches no executor',
+    isBroken: (source) =>
+      source.path === 'infra/cli/replay/preview.ts' &&
+      (importsOf(source).some((specifier) =>
+        /^#shared\/(outside\/|kernel\/execute\.ts$|kube\/http)|^#functions\/.*(?<!\/step\.ts)$/.test(
+          specifier,
+        ),
+      ) ||
+        /\bwriters\b/.test(source.text)),
+    violation: {
+      path: 'infra/cli/replay/preview.ts',
+      text: "import { execute } from '#shared/kernel/execute.ts';",
+    },
+  },
+  {
     name: 'SDKs are imported by their adapters only',
     isBroken: (source) =>
       /^(functions|shared|events)\//.test(source.path) &&

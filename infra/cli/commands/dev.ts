@@ -1,9 +1,11 @@
 import { join } from 'node:path';
+import { toText, wallClock } from '#shared/kernel/instant.ts';
 import { type Cluster, openCluster, readClusterId } from '../cluster.ts';
 import { readDefinitions } from '../definitions.ts';
 import { type Children, startChildren } from '../dev/children.ts';
 import { refreshCredentials, writeCredentials } from '../dev/credentials.ts';
 import { createOutput } from '../dev/output.ts';
+import { type Running, removeRunning, writeRunning } from '../dev/running.ts';
 import { installDefinitions } from '../install.ts';
 import {
   type Settings,
@@ -58,8 +60,10 @@ export async function dev(flags: DevFlags): Promise<0> {
       stopping.signal,
     );
     const asked = askedToStop();
+    await writeRunning(folder, runningOf({ children, archive }, settings, clusterId));
     output.begin(announcement({ children, archive: textOfPlace(archive) }, settings, flags));
     await asked;
+    await removeRunning(folder);
     await stop(children);
     stopping.abort();
     await refreshing;
@@ -81,6 +85,27 @@ async function requireDefinitions({ kube }: Cluster): Promise<void> {
       remark(`whether ${name} is installed is unknown: ${read.why}`);
     }
   }
+}
+
+/** What other commands on this machine find this one by. */
+function runningOf(
+  { children, archive }: { readonly children: Children; readonly archive: ArchivePlace },
+  settings: Settings,
+  cluster: string,
+): Running {
+  const { relayUrl: relay, queueUrl: queue, workerUrl: worker } = children;
+  return {
+    v: 1,
+    pid: process.pid,
+    since: toText(wallClock()),
+    cluster,
+    stage: settings.stage.value,
+    region: settings.region.value,
+    queue,
+    relay,
+    worker,
+    ...(settings.recorded.value === 'off' ? {} : { archive: textOfPlace(archive) }),
+  };
 }
 
 /** What dev says first, as JSON or for people. */
