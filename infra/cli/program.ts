@@ -229,21 +229,19 @@ function addDoctor(program: Command, finish: Finish): void {
 }
 
 function addReset(program: Command, finish: Finish): void {
-  withOutput(program.command('reset'))
+  const namespace = new Option(
+    '-n, --namespace <namespace>',
+    "the target's namespace",
+  ).makeOptionMandatory();
+  withOutput(withClusterOptions(program.command('reset'), namespace))
     .argument('<target>', 'shd/<name>, mdb/<name> or gvc/<name>')
     .addArgument(new Argument('<step>', 'the step whose record is cleared').choices(stepNames))
     .summary("clear a step's record on a target, by compare-and-swap")
     .description(
       "Clear a step's record on a target, so that the step starts over from what it sees.",
     )
-    .option(
-      '--kubeconfig <file>',
-      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
-    )
-    .option('--context <name>', "the kubeconfig's context (else its current one)")
-    .requiredOption('-n, --namespace <namespace>', "the target's namespace")
     .option('--yes', 'do not ask')
-    .addHelpText('after', variables({ KUBECONFIG: 'the kubeconfig, without --kubeconfig' }))
+    .addHelpText('after', variables({ KUBECONFIG: variablesOfCluster.KUBECONFIG }))
     .addHelpText('after', example('millrace reset shd/orders-0 drain-step -n db'))
     .action(async (target: string, step: StepName, flags) => {
       const { reset } = await import('./commands/reset.ts');
