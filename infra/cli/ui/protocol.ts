@@ -1,0 +1,206 @@
+/**
+ * What the server tells the page, as JSON. Both sides import these types, and nothing else of each other.
+ */
+
+/** How much a target wants of a person, the most pressing first. */
+export const attentions = ['person', 'working', 'waiting', 'unseen', 'settled'] as const;
+export type Attention = (typeof attentions)[number];
+
+/** A standard condition as it stands on the target. */
+export interface ToldCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message: string;
+  /** When its status last changed, RFC 3339. */
+  readonly since: string;
+}
+
+/** One target in the list. Its `id` is `<short kind>/<namespace>/<name>`. */
+export interface TargetRow {
+  readonly id: string;
+  readonly attention: Attention;
+  /** What goes on, in a few words. */
+  readonly headline: string;
+  readonly waitsFor?: string;
+  /** Since when, RFC 3339. */
+  readonly since?: string;
+  /** When it is looked at next, RFC 3339. */
+  readonly next?: string;
+  readonly conditions: readonly ToldCondition[];
+  /** Changes with the object: what was read of it before is old then. */
+  readonly version: string;
+}
+
+/** What the page may do, and where it looks. Told once per connection. */
+export interface Session {
+  readonly server: string;
+  readonly context: string;
+  /** Empty = every namespace. */
+  readonly namespaces: readonly string[];
+  /** Whether dead letters may be replayed from the page. */
+  readonly canWrite: boolean;
+  /** Where decisions are read from; absent where no archive was named. */
+  readonly archive?: string;
+  /** Where the dead-letter queues are; absent where none are known. */
+  readonly queues?: string;
+  readonly version: string;
+}
+
+/** Whether what the page shows is what there is. */
+export type Health =
+  | { readonly kind: 'listing' }
+  | { readonly kind: 'live' }
+  /** The API server was last heard at `since`; what is shown may be old. */
+  | { readonly kind: 'lost'; readonly since: string; readonly why: string };
+
+/** What the stream of events carries, by the event's name. */
+export interface FeedEvents {
+  readonly session: Session;
+  /** Every target there is. */
+  readonly targets: readonly TargetRow[];
+  readonly changes: { readonly changed: readonly TargetRow[]; readonly gone: readonly string[] };
+  readonly health: Health;
+}
+
+/** One step of a target, for people. */
+export interface StepStory {
+  readonly step: string;
+  readonly attention: Attention;
+  readonly reason?: string;
+  /** What it last concluded, in plain words. */
+  readonly says: string;
+  readonly waitsFor?: string;
+  readonly since?: string;
+  /** What a person does, one after another; those in backquotes are commands. */
+  readonly unblock: readonly string[];
+  /** What it does by itself, and when. */
+  readonly next?: string;
+  readonly nextAt?: string;
+}
+
+/** Why a target is as it is. */
+export interface TargetStory {
+  readonly id: string;
+  readonly attention: Attention;
+  readonly headline: string;
+  /** What is true of the whole target: paused, being deleted, of a Database that is blocked. */
+  readonly notes: readonly string[];
+  readonly steps: readonly StepStory[];
+  readonly conditions: readonly ToldCondition[];
+}
+
+/** How a look ended, or what else a mark is; the most telling first. */
+export const outcomes = [
+  'blocked',
+  'failed',
+  'acting',
+  'waiting',
+  'settled',
+  'lostRace',
+  'warning',
+  'event',
+] as const;
+export type Outcome = (typeof outcomes)[number];
+
+export interface Lane {
+  readonly id: string;
+  readonly kind: 'step' | 'member' | 'backups';
+}
+
+/** One decision or Event. Times are milliseconds since the epoch. */
+export interface Mark {
+  readonly at: number;
+  /** The place of its lane in {@link Timeline.lanes}. */
+  readonly lane: number;
+  /** The lane of the member it is about, where it is about one. */
+  readonly member?: number;
+  readonly outcome: Outcome;
+  readonly reason: string;
+  readonly message: string;
+  /** What was written, one after another. */
+  readonly effects: readonly string[];
+}
+
+/** What took time: a backup, or a state that a step's record is in. */
+export interface Bar {
+  readonly lane: number;
+  readonly from: number;
+  /** Absent while it goes on. */
+  readonly to?: number;
+  readonly kind: 'running' | 'succeeded' | 'failed' | 'state';
+  readonly title: string;
+}
+
+/** What is due: a slot, or a step's next look. */
+export interface Due {
+  readonly lane: number;
+  readonly at: number;
+  readonly title: string;
+}
+
+/** What became of a target, for a picture. Marks are in the order of time. */
+export interface Timeline {
+  readonly from: number;
+  readonly to: number;
+  readonly lanes: readonly Lane[];
+  readonly marks: readonly Mark[];
+  readonly bars: readonly Bar[];
+  readonly due: readonly Due[];
+  /** What is not in it, and why. */
+  readonly gaps: readonly string[];
+}
+
+/** A hint that its step could not work off. */
+export interface DeadLetter {
+  /** Names it in this session. */
+  readonly id: string;
+  readonly step: string;
+  /** `<short kind>/<namespace>/<name>`; absent where it is no hint. */
+  readonly target?: string;
+  /** What the hint was sent for. */
+  readonly cause?: string;
+  /** When it was first sent, RFC 3339. */
+  readonly sentAt?: string;
+  /** How often it was given to the step. */
+  readonly receives?: number;
+  /** Why the last look failed, as the archive has it. */
+  readonly failure?: string;
+  /** Why it cannot be replayed. */
+  readonly invalid?: string;
+}
+
+export interface DeadLetterQueue {
+  readonly step: string;
+  /** How many there are about, as the queue says. */
+  readonly count: number;
+  readonly letters: readonly DeadLetter[];
+  /** Why it could not be read. */
+  readonly problem?: string;
+}
+
+export type DeadLetters =
+  /** No queues are known: `how` says what to give. */
+  | { readonly kind: 'unconfigured'; readonly how: string }
+  | { readonly kind: 'read'; readonly queues: readonly DeadLetterQueue[] };
+
+/** What a letter's step would decide now. Nothing is written for it. */
+export interface LetterPreview {
+  readonly id: string;
+  readonly outcome?: Outcome;
+  readonly reason?: string;
+  readonly message: string;
+  readonly effects: readonly string[];
+}
+
+export interface ReplayOrder {
+  readonly step: string;
+  readonly ids: readonly string[];
+}
+
+export interface ReplayedLetter {
+  readonly id: string;
+  readonly isReplayed: boolean;
+  /** What became of it, in a sentence. */
+  readonly message: string;
+}
