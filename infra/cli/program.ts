@@ -51,6 +51,8 @@ type Finish = (code: ExitCode) => void;
 
 function addCommands(program: Command, finish: Finish): void {
   addDev(program, finish);
+  addStatus(program, finish);
+  addExplain(program, finish);
   addRelay(program, finish);
   addManifests(program, finish);
   addConfig(program, finish);
@@ -67,6 +69,36 @@ function addDev(program: Command, finish: Finish): void {
     .action(async (flags) => {
       const { dev } = await import('./commands/dev.ts');
       finish(await dev(flags));
+    });
+}
+
+function addStatus(program: Command, finish: Finish): void {
+  withOutput(withCluster(program.command('status')))
+    .description('Say what every target is at and what it waits for, problems first.')
+    .option('-n, --namespace <namespace>', namespacesText, appended)
+    .option('--wide', 'with every column, and no text cut')
+    .addHelpText(
+      'after',
+      `\nExits with 1 where a target needs a person.\n${example('millrace status -n db')}`,
+    )
+    .action(async (flags) => {
+      const { status } = await import('./commands/status.ts');
+      finish(await status(flags));
+    });
+}
+
+function addExplain(program: Command, finish: Finish): void {
+  withOutput(withCluster(program.command('explain')))
+    .argument('<target>', 'shd/<name>, mdb/<name> or gvc/<name>')
+    .description('Say what one target waits for, since when, and what a person can do about it.')
+    .option('-n, --namespace <namespace>', "the target's namespace")
+    .addHelpText(
+      'after',
+      `\nExits with 1 where a person is needed.\n${example('millrace explain shd/orders-0 -n db')}`,
+    )
+    .action(async (target: string, flags) => {
+      const { explain } = await import('./commands/explain.ts');
+      finish(await explain(target, flags));
     });
 }
 
@@ -176,20 +208,22 @@ function addReset(program: Command, finish: Finish): void {
 
 /** The options of every command that works with a whole cluster; see settings.ts for the variables behind them. */
 function withSettings(command: Command): Command {
+  return withCluster(command)
+    .option('-n, --namespace <namespace>', namespacesText, appended)
+    .option('--stage <name>', 'the part of every queue name (else MILLRACE_STAGE, else local)')
+    .option('--cluster-id <id>', "the source of every hint (else the kube-system namespace's uid)")
+    .option('--data-dir <folder>', "what dev keeps (else the user's state folder)");
+}
+
+const namespacesText = 'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)';
+
+function withCluster(command: Command): Command {
   return command
     .option(
       '--kubeconfig <file>',
       'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
     )
-    .option('--context <name>', "the kubeconfig's context (else its current one)")
-    .option(
-      '-n, --namespace <namespace>',
-      'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)',
-      appended,
-    )
-    .option('--stage <name>', 'the part of every queue name (else MILLRACE_STAGE, else local)')
-    .option('--cluster-id <id>', "the source of every hint (else the kube-system namespace's uid)")
-    .option('--data-dir <folder>', "what dev keeps (else the user's state folder)");
+    .option('--context <name>', "the kubeconfig's context (else its current one)");
 }
 
 /** Of an option that repeats: all its values. */

@@ -1,10 +1,16 @@
 import { createInterface } from 'node:readline/promises';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
-import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
+import {
+  type KubeObject,
+  type ObjectRef,
+  type TargetKind,
+  shortNames,
+} from '#shared/kube/resources.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { type OutputFlags, show } from '../output.ts';
 import { readEnvironment, resolveSettings } from '../settings.ts';
+import { parseTarget } from '../target.ts';
 import { paint, print, remark } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
@@ -15,10 +21,7 @@ export interface ResetFlags extends OutputFlags {
   readonly yes?: boolean;
 }
 
-/** The targets whose steps keep records, by the short name they are written with. */
-const targetKinds = { shd: 'Shard', mdb: 'Database', gvc: 'GoverseCluster' } as const;
-
-type Target = ObjectRef<(typeof targetKinds)[keyof typeof targetKinds]>;
+type Target = ObjectRef<TargetKind>;
 
 /**
  * Clears one step's record by compare-and-swap, after a person has seen it and agreed.
@@ -49,18 +52,6 @@ function parseStep(text: string): StepName {
     );
   }
   return step;
-}
-
-function parseTarget(text: string, namespace: string): Target {
-  const [short, name, ...rest] = text.split('/');
-  const kind = Object.entries(targetKinds).find(([key]) => key === short)?.[1];
-  if (kind === undefined || name === undefined || name === '' || rest.length > 0) {
-    const forms = Object.keys(targetKinds).map((key) => `${key}/<name>`);
-    throw new UsageError(
-      `${JSON.stringify(text)} is no target with records; write it as: ${forms.join(', ')}`,
-    );
-  }
-  return { kind, namespace, name };
 }
 
 async function clear(
@@ -154,8 +145,7 @@ function end(flags: ResetFlags, result: Result, exitCode: 0 | 1): 0 | 1 {
 }
 
 function nameOf(target: Target): string {
-  const short = Object.entries(targetKinds).find(([, kind]) => kind === target.kind)?.[0];
-  return `${short}/${target.namespace}/${target.name}`;
+  return `${shortNames[target.kind]}/${target.namespace}/${target.name}`;
 }
 
 function readable(record: string): string {

@@ -7,7 +7,7 @@ import { parseAllDocuments } from 'yaml';
 import { stepNames } from '#shared/api/steps.ts';
 import { runMillrace } from './run-millrace.ts';
 
-const commands = ['dev', 'relay', 'manifests', 'config', 'doctor', 'reset'];
+const commands = ['dev', 'status', 'explain', 'relay', 'manifests', 'config', 'doctor', 'reset'];
 
 const kubeconfig = `
 apiVersion: v1
