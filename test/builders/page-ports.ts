@@ -1,9 +1,9 @@
 import type { LetterPorts, PagePorts } from '#infra/cli/ui/ports.ts';
 import type {
-  Attention,
   Bar,
   Mark,
   Outcome,
+  Standing,
   StepStory,
   TargetRow,
   TargetStory,
@@ -23,18 +23,18 @@ const names = ['orders', 'carts', 'ledger', 'search', 'sessions', 'audit', 'pric
 const members = ['a', 'b', 'c'].map((zone, index) => `main-zone-${zone}-5f3a91c2-${index}`);
 
 /** A target that is told of in each way there is. */
-const telling: readonly (readonly [Attention, string, string | undefined, string])[] = [
-  ['person', 'drain of main-zone-b-1 is stuck', 'a quorum of 2 of 3 members', 'QuorumTooSmall'],
+const telling: readonly (readonly [Standing, string, string | undefined, string])[] = [
+  ['stuck', 'drain of main-zone-b-1 is stuck', 'a quorum of 2 of 3 members', 'QuorumTooSmall'],
   [
     'person',
     'backups: the repository belongs to another database',
     undefined,
     'RepositoryOfOthers',
   ],
-  ['person', 'nightly missed two slots', 'a backup that ends well', 'BackupsMissed'],
-  ['unseen', 'no step has looked at it yet', undefined, 'NeverLooked'],
+  ['stuck', 'nightly missed two slots', 'a backup that ends well', 'BackupsMissed'],
+  ['working', 'no step has looked at it yet', undefined, 'NeverLooked'],
   ['working', 'main-zone-a-0 is leaving', 'its pod to be gone', 'AwaitingPodGone'],
-  ['waiting', 'a backup is due soon', 'the slot of 02:00', 'AwaitingSlot'],
+  ['paused', 'a backup is due soon', 'the slot of 02:00', 'AwaitingSlot'],
 ];
 
 export function pagePorts(world: PageWorld): PagePorts {
@@ -98,66 +98,81 @@ function rowOf(place: number, now: number): TargetRow {
   ];
   return {
     id: `shd/shop/${name}`,
-    attention: told?.[0] ?? 'settled',
+    standing: told?.[0] ?? 'settled',
     headline: told?.[1] ?? 'all members are ready',
     ...(told?.[2] === undefined ? {} : { waitsFor: told[2] }),
     since,
     next: new Date(now + 300_000).toISOString(),
-    conditions: conditions(told?.[0] !== 'person'),
+    conditions: conditions(told?.[0] !== 'stuck'),
     version: '1',
   };
 }
 
 function storyOf(id: string, now: number): TargetStory {
   const since = new Date(now - 12 * 60_000).toISOString();
+  const quiet = { todo: [], notes: [] };
   const steps: StepStory[] = [
     {
       step: 'drain-step',
-      attention: 'person',
+      standing: 'stuck',
       reason: 'QuorumTooSmall',
-      says: `Member ${members[1]} has to leave, and its drain has passed its deadline of 5m: without it 1 of 3 members would be healthy, and a quorum needs 2.`,
-      waitsFor: `one more healthy member: ${members[2]} does not answer since 20 min`,
+      says: `${members[1]} is to leave because its pool has more members than wanted. Without it too few healthy members would be left to agree on anything.`,
+      told: '1 of 3 members would be healthy, and a quorum needs 2',
+      waitsFor: `one more healthy member: ${members[2]} does not answer`,
       since,
-      unblock: [
-        `see why ${members[2]} is not ready: \`kubectl describe pod ${members[2]} -n shop\``,
-        'or let the member stay: `kubectl annotate pod main-zone-b-5f3a91c2-1 millrace.dev/drain- -n shop`',
-        'or, knowing that commits may be lost, let it go: `kubectl annotate shd orders-0 millrace.dev/force-drain=7c1e… -n shop`',
+      todo: [
+        {
+          text: `see why ${members[2]} is not ready`,
+          command: `kubectl describe pod ${members[2]} -n shop`,
+        },
+        {
+          text: 'or let the member stay',
+          command: `kubectl annotate pod ${members[1]} -n shop millrace.dev/drain-`,
+        },
+        {
+          text: 'or let it go, knowing that what was committed may be lost',
+          command: 'kubectl annotate shd/orders-0 -n shop millrace.dev/force-drain=7c1e2a90',
+        },
       ],
-      next: 'it looks again when a member changes, and at the latest',
-      nextAt: new Date(now + 25_000).toISOString(),
+      next: 'Once enough members are healthy it goes on by itself.',
+      look: 'every 30 s',
+      notes: [],
     },
     {
+      ...quiet,
+      step: 'pool-pods',
+      standing: 'settled',
+      reason: 'MembersReady',
+      says: 'Three members are wanted and three are there.',
+      next: 'It looks when something changes.',
+    },
+    {
+      ...quiet,
       step: 'backup-trigger',
-      attention: 'waiting',
+      standing: 'working',
       reason: 'AwaitingDrain',
       says: 'The slot of 02:00 of nightly is due and waits until nobody leaves.',
       waitsFor: 'the drain to end',
       since,
-      unblock: [],
-      next: 'it gives the slot up',
-      nextAt: new Date(now + 48 * 60_000).toISOString(),
+      next: 'It starts the backup once nobody leaves, or gives the slot up.',
+      look: 'every 10 s',
     },
     {
-      step: 'pool-pods',
-      attention: 'settled',
-      reason: 'MembersReady',
-      says: 'Three members are wanted and three are there.',
-      unblock: [],
-    },
-    {
+      ...quiet,
       step: 'etcd-cleanup',
-      attention: 'settled',
+      standing: 'settled',
       reason: 'TopologyClean',
       says: 'Every record in the topology has its pod.',
-      unblock: [],
-      nextAt: new Date(now + 9 * 60_000).toISOString(),
+      next: 'It looks when a member leaves.',
     },
   ];
   return {
     id,
-    attention: 'person',
-    headline: `the drain of ${members[1]} is stuck and needs a decision of yours`,
-    notes: ['Its Database `mdb/shop/main` is paused: every step looks, none acts.'],
+    standing: 'stuck',
+    summary: `A person is needed: the drain of ${members[1]} is stuck (for 12 min).`,
+    notes: [],
+    database: { id: 'mdb/shop/main', standing: 'settled', brief: 'nothing to do' },
+    members: [{ pod: members[1] ?? '', says: 'is leaving: draining' }],
     steps,
     conditions: rowOf(0, now).conditions,
   };

@@ -2,9 +2,12 @@
  * What the server tells the page, as JSON. Both sides import these types, and nothing else of each other.
  */
 
-/** How much a target wants of a person, the most pressing first. */
-export const attentions = ['person', 'working', 'waiting', 'unseen', 'settled'] as const;
-export type Attention = (typeof attentions)[number];
+/**
+ * Where a target, or one step on it, stands; what a person has to see to first. `stuck`: nothing moves without a person.
+ * `leaving`: it is being deleted. `paused`: a person holds it. `working`: it goes on by itself. `settled`: nothing to do.
+ */
+export const standings = ['stuck', 'leaving', 'paused', 'working', 'settled'] as const;
+export type Standing = (typeof standings)[number];
 
 /** A standard condition as it stands on the target. */
 export interface ToldCondition {
@@ -19,13 +22,13 @@ export interface ToldCondition {
 /** One target in the list. Its `id` is `<short kind>/<namespace>/<name>`. */
 export interface TargetRow {
   readonly id: string;
-  readonly attention: Attention;
+  readonly standing: Standing;
   /** What goes on, in a few words. */
   readonly headline: string;
   readonly waitsFor?: string;
   /** Since when, RFC 3339. */
   readonly since?: string;
-  /** When it is looked at next, RFC 3339. */
+  /** When it is looked at next: RFC 3339, or how often. */
   readonly next?: string;
   readonly conditions: readonly ToldCondition[];
   /** Changes with the object: what was read of it before is old then. */
@@ -63,29 +66,42 @@ export interface FeedEvents {
   readonly health: Health;
 }
 
+/** One thing that a person can do, with what to type where it is typed. */
+export interface Todo {
+  readonly text: string;
+  readonly command?: string;
+}
+
 /** One step of a target, for people. */
 export interface StepStory {
   readonly step: string;
-  readonly attention: Attention;
+  readonly standing: Standing;
   readonly reason?: string;
-  /** What it last concluded, in plain words. */
+  /** What goes on, in plain words. */
   readonly says: string;
+  /** What the step itself wrote, where that says more. */
+  readonly told?: string;
   readonly waitsFor?: string;
   readonly since?: string;
-  /** What a person does, one after another; those in backquotes are commands. */
-  readonly unblock: readonly string[];
-  /** What it does by itself, and when. */
-  readonly next?: string;
-  readonly nextAt?: string;
+  readonly todo: readonly Todo[];
+  /** What it does by itself. */
+  readonly next: string;
+  /** When it looks again without an event. */
+  readonly look?: string;
+  readonly notes: readonly string[];
 }
 
 /** Why a target is as it is. */
 export interface TargetStory {
   readonly id: string;
-  readonly attention: Attention;
-  readonly headline: string;
-  /** What is true of the whole target: paused, being deleted, of a Database that is blocked. */
+  readonly standing: Standing;
+  /** What a person should know first. */
+  readonly summary: string;
   readonly notes: readonly string[];
+  /** The Database of a Shard. */
+  readonly database?: { readonly id: string; readonly standing: Standing; readonly brief: string };
+  /** Pods that leave, or were asked to. */
+  readonly members: readonly { readonly pod: string; readonly says: string }[];
   readonly steps: readonly StepStory[];
   readonly conditions: readonly ToldCondition[];
 }

@@ -200,7 +200,11 @@ function prefixesBack(shelf: Shelf, from: number, now: number): string[] {
   const first = from - hourMs;
   const lastDay = Math.floor((now - dayMs) / dayMs) * dayMs + dayMs;
   const hours: string[] = [];
-  for (let at = Math.floor(now / hourMs) * hourMs; at >= lastDay && at > first - hourMs; at -= hourMs) {
+  for (
+    let at = Math.floor(now / hourMs) * hourMs;
+    at >= lastDay && at > first - hourMs;
+    at -= hourMs
+  ) {
     hours.push(folderOf(shelf, at, 'hour'));
   }
   const days: string[] = [];

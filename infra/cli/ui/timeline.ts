@@ -80,7 +80,9 @@ export function timelineOf(past: Past): Timeline {
     gaps: [
       ...past.gaps,
       ...(all.length > maxMarks
-        ? [`only the newest ${maxMarks.toLocaleString('en')} of ${all.length.toLocaleString('en')} are shown`]
+        ? [
+            `only the newest ${maxMarks.toLocaleString('en')} of ${all.length.toLocaleString('en')} are shown`,
+          ]
         : []),
     ],
   };
@@ -89,8 +91,7 @@ export function timelineOf(past: Past): Timeline {
 type Draft = Omit<Mark, 'lane' | 'member'> & { readonly step: string };
 
 function markOf({ at, step, decision, result }: DecisionEntry): Draft {
-  const outcome: Outcome =
-    result.kind === 'done' ? (decision?.outcome ?? 'settled') : result.kind;
+  const outcome: Outcome = result.kind === 'done' ? (decision?.outcome ?? 'settled') : result.kind;
   const failure = result.kind === 'failed' ? result : undefined;
   return {
     at: Date.parse(at),
@@ -184,7 +185,10 @@ function stateBars({ target, now }: Past, steps: readonly string[]): Placed<Bar>
   return steps.flatMap((step) => {
     const record = recordFields.safeParse(parseJson(recordOf(target, step)));
     const since = record.success ? parseInstant(record.data.since) : undefined;
-    return record.success && record.data.uid === target.metadata.uid && since !== undefined && since <= now
+    return record.success &&
+      record.data.uid === target.metadata.uid &&
+      since !== undefined &&
+      since <= now
       ? [{ lane: step, kind: 'state' as const, from: since, title: record.data.state }]
       : [];
   });
@@ -239,7 +243,14 @@ function backupBars(past: Past, marks: readonly Draft[]): Placed<Bar>[] {
   const running: Placed<Bar>[] =
     run === undefined || since === undefined
       ? []
-      : [{ lane: backupsLane, kind: 'running', from: since, title: `${run.schedule}, ${run.type}` }];
+      : [
+          {
+            lane: backupsLane,
+            kind: 'running',
+            from: since,
+            title: `${run.schedule}, ${run.type}`,
+          },
+        ];
   return [...told, ...known, ...running].toSorted((one, other) => one.from - other.from);
 }
 

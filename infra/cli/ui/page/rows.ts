@@ -1,41 +1,39 @@
-import { type Attention, type TargetRow, type ToldCondition } from '../protocol.ts';
+import { type Standing, type TargetRow, type ToldCondition, standings } from '../protocol.ts';
 
 /** What a person asked to see of the list. */
 export interface Filter {
   readonly words: string;
-  readonly attention: Attention | 'all';
+  readonly standing: Standing | 'all';
 }
 
 /** Rows on one page of the list: what is on a page is in the document, so it is bounded. */
 export const pageSize = 100;
 
-const order: readonly Attention[] = ['person', 'unseen', 'working', 'waiting', 'settled'];
-
 /** Those that want a person first; of those alike the one that has waited longest, and the settled by name. */
 export function inOrder(rows: Iterable<TargetRow>): TargetRow[] {
   return [...rows].toSorted(
     (one, other) =>
-      order.indexOf(one.attention) - order.indexOf(other.attention) ||
-      (one.attention === 'settled' ? 0 : compare(one.since ?? '~', other.since ?? '~')) ||
+      standings.indexOf(one.standing) - standings.indexOf(other.standing) ||
+      (one.standing === 'settled' ? 0 : compare(one.since ?? '~', other.since ?? '~')) ||
       compare(one.id, other.id),
   );
 }
 
 /** Those in which every word occurs, in the name or in what is said of it. */
-export function filtered(rows: readonly TargetRow[], { words, attention }: Filter): TargetRow[] {
+export function filtered(rows: readonly TargetRow[], { words, standing }: Filter): TargetRow[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   return rows.filter(
     (row) =>
-      (attention === 'all' || row.attention === attention) &&
+      (standing === 'all' || row.standing === standing) &&
       wanted.every((word) => textOf(row).includes(word)),
   );
 }
 
 /** How many there are of each. */
-export function countsOf(rows: Iterable<TargetRow>): ReadonlyMap<Attention, number> {
-  const counts = new Map<Attention, number>();
-  for (const { attention } of rows) {
-    counts.set(attention, (counts.get(attention) ?? 0) + 1);
+export function countsOf(rows: Iterable<TargetRow>): ReadonlyMap<Standing, number> {
+  const counts = new Map<Standing, number>();
+  for (const { standing } of rows) {
+    counts.set(standing, (counts.get(standing) ?? 0) + 1);
   }
   return counts;
 }

@@ -1,4 +1,4 @@
-import type { Attention, Outcome } from '../protocol.ts';
+import type { Standing, Outcome } from '../protocol.ts';
 
 /**
  * One shape for each outcome, so that nothing is told by colour alone. The loud ones are filled, the quiet ones are outlines.
@@ -61,13 +61,13 @@ export const outcomeWords: Readonly<Record<Outcome, string>> = {
   event: 'event',
 };
 
-/** How much a target wants of a person, in words; its shape is that of the outcome beside it. */
-export const attentionWords: Readonly<
-  Record<Attention, { readonly word: string; readonly shape: Outcome }>
+/** Where a target stands, in a word and a shape; the outcome lends its colour. */
+export const standingWords: Readonly<
+  Record<Standing, { readonly word: string; readonly like: Outcome; readonly path: string }>
 > = {
-  person: { word: 'needs you', shape: 'blocked' },
-  working: { word: 'working', shape: 'acting' },
-  waiting: { word: 'waiting', shape: 'waiting' },
-  unseen: { word: 'not looked at', shape: 'lostRace' },
-  settled: { word: 'settled', shape: 'settled' },
+  stuck: { word: 'needs you', like: 'blocked', path: shapeAt('blocked', 6, 6) },
+  leaving: { word: 'being deleted', like: 'event', path: 'M2 3h8l-4 7z' },
+  paused: { word: 'paused', like: 'waiting', path: 'M3.5 2v8M8.5 2v8' },
+  working: { word: 'working', like: 'acting', path: shapeAt('acting', 6, 6) },
+  settled: { word: 'settled', like: 'settled', path: shapeAt('settled', 6, 6) },
 };

@@ -1,13 +1,13 @@
-import type { Attention, Outcome } from '../protocol.ts';
+import type { Standing, Outcome } from '../protocol.ts';
 import { element, svg } from './element.ts';
-import { attentionWords, outcomeWords, shapeAt } from './shapes.ts';
+import { standingWords, outcomeWords, shapeAt } from './shapes.ts';
 
-/** The shape of an outcome, as it is in the picture. It stands beside its word, so it says nothing itself. */
-export function sign(outcome: Outcome): SVGSVGElement {
+/** A shape as it is in the picture. It stands beside its word, so it says nothing itself. */
+export function sign(outcome: Outcome, path = shapeAt(outcome, 6, 6)): SVGSVGElement {
   return svg(
     'svg',
     { class: 'sign', viewBox: '0 0 12 12', width: 12, height: 12, 'aria-hidden': 'true' },
-    svg('path', { class: `mark ${outcome}`, d: shapeAt(outcome, 6, 6) }),
+    svg('path', { class: `mark ${outcome}`, d: path }),
   );
 }
 
@@ -16,8 +16,8 @@ export function outcomeSign(outcome: Outcome): HTMLElement {
   return element('span', { class: `state ${outcome}` }, sign(outcome), outcomeWords[outcome]);
 }
 
-/** How much a target wants of a person: shape and word. */
-export function attentionSign(attention: Attention): HTMLElement {
-  const { word, shape } = attentionWords[attention];
-  return element('span', { class: `state ${shape}` }, sign(shape), word);
+/** Where a target stands: shape and word. */
+export function standingSign(standing: Standing): HTMLElement {
+  const { word, like, path } = standingWords[standing];
+  return element('span', { class: `state ${like}` }, sign(like, path), word);
 }

@@ -1,8 +1,8 @@
-import type { StepStory, TargetStory, Timeline, ToldCondition } from '../protocol.ts';
+import type { StepStory, TargetStory, Timeline, Todo, ToldCondition } from '../protocol.ts';
 import { type Answer, read } from './ask.ts';
 import { byId, element, fill } from './element.ts';
 import { moment } from './moment.ts';
-import { attentionSign } from './sign.ts';
+import { standingSign } from './sign.ts';
 import { nameOf } from './targets-view.ts';
 import { sentence } from './text.ts';
 import { TimelineView } from './timeline-view.ts';
@@ -106,15 +106,28 @@ export class TargetView {
       fill(this.#story, element('p', { class: 'problem' }, ...sentence(answer.why)));
       return;
     }
-    const { attention, headline, notes, steps, conditions } = answer.value;
+    const { standing, summary, notes, database, members, steps, conditions } = answer.value;
     fill(
       this.#story,
-      element('p', { class: 'headline' }, attentionSign(attention), ' ', ...sentence(headline)),
-      notes.length > 0 &&
+      element('p', { class: 'headline' }, standingSign(standing), ' ', ...sentence(summary)),
+      notes.length + members.length > 0 &&
         element(
           'ul',
           { class: 'notes' },
           ...notes.map((note) => element('li', {}, ...sentence(note))),
+          ...members.map(({ pod, says }) =>
+            element('li', {}, element('code', {}, pod), ` ${says}`),
+          ),
+        ),
+      database !== undefined &&
+        element(
+          'p',
+          { class: 'related' },
+          'Database ',
+          element('a', { href: `#/${database.id}` }, database.id),
+          ' ',
+          standingSign(database.standing),
+          ` ${database.brief}`,
         ),
       element('h3', {}, 'Steps'),
       element('div', { class: 'steps' }, ...steps.map(stepStory)),
@@ -128,46 +141,52 @@ export class TargetView {
 }
 
 function stepStory(story: StepStory): HTMLElement {
-  const { step, attention, reason, says, waitsFor, since, unblock, next, nextAt } = story;
-  const facts = [
-    waitsFor !== undefined && fact('Waits for', ...sentence(waitsFor)),
-    since !== undefined && fact('Since', moment(since)),
-    unblock.length > 0 && fact('What to do', unblockList(unblock)),
-    (next !== undefined || nextAt !== undefined) &&
-      fact(
-        'Next',
-        ...sentence(next ?? 'it looks again'),
-        nextAt !== undefined && ' ',
-        nextAt !== undefined && moment(nextAt),
-      ),
-  ];
+  const { step, standing, reason, says, told, notes } = story;
   return element(
     'article',
-    { class: `step is-${attention}`, 'aria-labelledby': `step-${step}` },
+    { class: `step is-${standing}`, 'aria-labelledby': `step-${step}` },
     element(
       'div',
       { class: 'step-head' },
       element('h4', { id: `step-${step}` }, step),
-      attentionSign(attention),
+      standingSign(standing),
       reason !== undefined && element('code', { class: 'reason' }, reason),
     ),
     element(
       'div',
       { class: 'step-text' },
       element('p', {}, ...sentence(says)),
-      facts.some(Boolean) && element('dl', {}, ...facts.flatMap((each) => each || [])),
+      told !== undefined && element('p', { class: 'quiet' }, ...sentence(told)),
+      ...notes.map((note) => element('p', { class: 'quiet' }, ...sentence(note))),
+      element('dl', {}, ...factsOf(story)),
     ),
   );
 }
 
-function fact(name: string, ...value: readonly (Node | string | false)[]): HTMLElement[] {
+function factsOf({ waitsFor, since, todo, next, look }: StepStory): HTMLElement[] {
+  return [
+    ...(waitsFor === undefined ? [] : fact('Waits for', ...sentence(waitsFor))),
+    ...(since === undefined ? [] : fact('Since', moment(since))),
+    ...(todo.length === 0 ? [] : fact('What to do', todoList(todo))),
+    ...fact('Next', ...sentence(next)),
+    ...(look === undefined ? [] : fact('Looks again', ...sentence(look))),
+  ];
+}
+
+function fact(name: string, ...value: readonly (Node | string)[]): HTMLElement[] {
   return [element('dt', {}, name), element('dd', {}, ...value)];
 }
 
-function unblockList(items: readonly string[]): HTMLElement {
-  return items.length === 1
-    ? element('span', {}, ...sentence(items[0] ?? ''))
-    : element('ol', {}, ...items.map((item) => element('li', {}, ...sentence(item))));
+function todoList(todo: readonly Todo[]): HTMLElement {
+  const items = todo.map(({ text, command }) =>
+    element(
+      'li',
+      {},
+      ...sentence(text),
+      command !== undefined && element('code', { class: 'command' }, command),
+    ),
+  );
+  return element(todo.length === 1 ? 'ul' : 'ol', {}, ...items);
 }
 
 function conditionTable(conditions: readonly ToldCondition[]): HTMLElement {

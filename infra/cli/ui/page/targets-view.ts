@@ -1,4 +1,4 @@
-import { type Attention, type TargetRow, attentions } from '../protocol.ts';
+import { type Standing, type TargetRow, standings } from '../protocol.ts';
 import { byId, element, fill, setText } from './element.ts';
 import { moment } from './moment.ts';
 import {
@@ -10,8 +10,8 @@ import {
   listedConditions,
   pageSize,
 } from './rows.ts';
-import { attentionWords } from './shapes.ts';
-import { attentionSign, sign } from './sign.ts';
+import { standingWords } from './shapes.ts';
+import { standingSign, sign } from './sign.ts';
 import { Pages } from './pages.ts';
 
 const columns = [
@@ -41,7 +41,7 @@ export class TargetsView {
     oninput: () => this.#refilter({ words: this.#search.value }),
   });
   readonly #pages = new Pages('Pages of targets', pageSize, () => this.#draw());
-  #filter: Filter = { words: '', attention: 'all' };
+  #filter: Filter = { words: '', standing: 'all' };
   #current = '';
   #isListed = false;
 
@@ -155,30 +155,30 @@ export class TargetsView {
   /** Buttons that are kept, so that the one with the focus keeps it. */
   #drawChoices(): void {
     const counts = countsOf(this.#rows.values());
-    for (const attention of attentions) {
+    for (const standing of standings) {
       const button =
-        this.#choices.querySelector<HTMLButtonElement>(`[data-state="${attention}"]`) ??
-        this.#choices.appendChild(this.#choiceOf(attention));
-      const isChosen = this.#filter.attention === attention;
+        this.#choices.querySelector<HTMLButtonElement>(`[data-state="${standing}"]`) ??
+        this.#choices.appendChild(this.#choiceOf(standing));
+      const isChosen = this.#filter.standing === standing;
       button.setAttribute('aria-pressed', String(isChosen));
-      const count = counts.get(attention) ?? 0;
+      const count = counts.get(standing) ?? 0;
       button.hidden = count === 0 && !isChosen;
       setText(button.lastElementChild ?? button, count.toLocaleString());
     }
   }
 
-  #choiceOf(attention: Attention): HTMLButtonElement {
-    const { word, shape } = attentionWords[attention];
+  #choiceOf(standing: Standing): HTMLButtonElement {
+    const { word, like, path } = standingWords[standing];
     return element(
       'button',
       {
         type: 'button',
-        'data-state': attention,
-        class: `choice state ${shape}`,
+        'data-state': standing,
+        class: `choice state ${like}`,
         onclick: () =>
-          this.#refilter({ attention: this.#filter.attention === attention ? 'all' : attention }),
+          this.#refilter({ standing: this.#filter.standing === standing ? 'all' : standing }),
       },
-      sign(shape),
+      sign(like, path),
       `${word} `,
       element('span', { class: 'number' }),
     );
@@ -205,7 +205,7 @@ function makeRow(row: TargetRow): HTMLTableRowElement {
   return element(
     'tr',
     {},
-    element('td', { class: columnClass('State') }, attentionSign(row.attention)),
+    element('td', { class: columnClass('State') }, standingSign(row.standing)),
     element(
       'th',
       { scope: 'row', class: columnClass('Target') },
