@@ -6,6 +6,7 @@ import {
   regionsDiffer,
   sendingSchema,
 } from '#events/sending.ts';
+import { placeSchema } from '#shared/archive/config.ts';
 import { always, logLevel } from '#shared/kernel/config.ts';
 
 /** `<namespace>/<name>` of a Lease: a DNS label and a DNS subdomain. */
@@ -41,6 +42,7 @@ export const relayConfigSchema = sendingSchema
       .min(3, 'must be at least 3: there has to be time to renew')
       .max(300, 'must be at most 300: so long nobody sends after a relay was killed')
       .default(15),
+    MILLRACE_ARCHIVE: placeSchema.optional(),
     MILLRACE_LOG_LEVEL: logLevel,
   })
   .refine(knowsQueues, queuesMissing)

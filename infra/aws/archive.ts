@@ -1,3 +1,4 @@
+import type { StepName } from '#shared/api/steps.ts';
 import { type Template, arnOf, policy, refuseWithoutTls } from './template.ts';
 
 /** As long as somebody may still ask why something was decided. */
@@ -54,6 +55,21 @@ export function archive(): Template {
         PolicyDocument: policy([refuseWithoutTls('s3:*', [arnOf(bucketId), files])]),
       },
     },
+  };
+}
+
+/** Where a step's decisions go, and which of them: `archive` of the deployment. */
+export const archiveVariables: Template = {
+  MILLRACE_ARCHIVE: { 'Fn::Sub': `s3://\${${bucketId}}` },
+  MILLRACE_ARCHIVE_DECISIONS: '${param:archive}',
+};
+
+/** A step adds to its own decisions. It reads none, and what was written it cannot take back: old versions stay. */
+export function archiveStatement(step: StepName): Template {
+  return {
+    Effect: 'Allow',
+    Action: 's3:PutObject',
+    Resource: { 'Fn::Sub': `\${${bucketId}.Arn}/decisions/*/${step}/*` },
   };
 }
 

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import * as z from 'zod';
+import { recordedChoices } from '#shared/archive/config.ts';
 import {
   ConfigurationError,
   always,
@@ -63,6 +64,9 @@ const parametersSchema = z
       )
       .optional(),
     'log-level': logLevel,
+    archive: z
+      .enum(recordedChoices, `must be one of ${recordedChoices.join(', ')}`)
+      .default('failures'),
     'otel-endpoint': z
       .url({
         protocol: /^https?$/,

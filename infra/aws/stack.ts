@@ -16,7 +16,7 @@ import {
   outcomeAlarms,
   sweepAlarms,
 } from './alarms.ts';
-import { archive, archiveOutputs } from './archive.ts';
+import { archive, archiveOutputs, archiveStatement, archiveVariables } from './archive.ts';
 import { joinNetwork, networkConditions, networkParameters, networkStatements } from './network.ts';
 import {
   roleOutputs,
@@ -108,7 +108,11 @@ function functionOf(name: FunctionName): Template {
 
 function fedByQueue(step: StepName): Template {
   return {
-    environment: { ...signInVariables(step), MILLRACE_QUEUE_URL: { Ref: queueId(step) } },
+    environment: {
+      ...signInVariables(step),
+      ...archiveVariables,
+      MILLRACE_QUEUE_URL: { Ref: queueId(step) },
+    },
     events: [
       {
         sqs: {
@@ -146,11 +150,13 @@ function resources(): Template {
       ...outcomeAlarms(),
       ...dashboard(),
       ...archive(),
-      [roleId(sweepName)]: role(sweepName, {
-        Effect: 'Allow',
-        Action: 'sqs:SendMessage',
-        Resource: stepNames.map((step) => arnOf(queueId(step))),
-      }),
+      [roleId(sweepName)]: role(sweepName, [
+        {
+          Effect: 'Allow',
+          Action: 'sqs:SendMessage',
+          Resource: stepNames.map((step) => arnOf(queueId(step))),
+        },
+      ]),
     },
     Outputs: {
       QueueUrlPrefix: {
@@ -206,16 +212,19 @@ function resourcesOf(step: StepName): Template {
     [`${idPrefix(step)}QueuePolicy`]: queuePolicy(step),
     [`${idPrefix(step)}DeadLetterQueuePolicy`]: policyOf(deadLetterQueueId(step), []),
     ...alarmsOf(step),
-    [roleId(step)]: role(step, {
-      Effect: 'Allow',
-      Action: [
-        'sqs:ReceiveMessage',
-        'sqs:DeleteMessage',
-        'sqs:ChangeMessageVisibility',
-        'sqs:GetQueueAttributes',
-      ],
-      Resource: arnOf(queueId(step)),
-    }),
+    [roleId(step)]: role(step, [
+      {
+        Effect: 'Allow',
+        Action: [
+          'sqs:ReceiveMessage',
+          'sqs:DeleteMessage',
+          'sqs:ChangeMessageVisibility',
+          'sqs:GetQueueAttributes',
+        ],
+        Resource: arnOf(queueId(step)),
+      },
+      archiveStatement(step),
+    ]),
   };
 }
 
@@ -254,10 +263,10 @@ function policyOf(queue: string, statements: readonly Template[]): Template {
 }
 
 /**
- * What a function may do in AWS: its own work with queues, write its own log, read its own token. In a VPC
- * Lambda needs its role for more.
+ * What a function may do in AWS: its own work with queues, record its own decisions, write its own log, read its own token. In
+ * a VPC Lambda needs its role for more.
  */
-function role(name: FunctionName, queueWork: Template): Template {
+function role(name: FunctionName, work: readonly Template[]): Template {
   return {
     Type: 'AWS::IAM::Role',
     Properties: {
@@ -272,7 +281,7 @@ function role(name: FunctionName, queueWork: Template): Template {
         {
           PolicyName: name,
           PolicyDocument: policy([
-            queueWork,
+            ...work,
             {
               Effect: 'Allow',
               Action: ['logs:CreateLogStream', 'logs:PutLogEvents'],

@@ -64,6 +64,10 @@ function addDev(program: Command, finish: Finish): void {
   withSettings(program.command('dev'))
     .description('Run relay, queue and steps against a cluster until Ctrl-C.')
     .option('--install', "apply Millrace's custom resource definitions first")
+    .option(
+      '--record',
+      'record every decision and hint in the data folder, not only what fails (else MILLRACE_ARCHIVE_DECISIONS)',
+    )
     .option('--json', 'write JSON lines: one when ready, then one per decision')
     .addHelpText('after', example('millrace dev --kubeconfig ~/.kube/config --install'))
     .action(async (flags) => {
@@ -134,6 +138,7 @@ function addManifests(program: Command, finish: Finish): void {
       '--otel-endpoint <url>',
       'the collector that the relay sends traces to; none when absent',
     )
+    .option('--archive <url>', 'where the relay records the hints that it sends: s3://bucket')
     .option('--region <region>', 'the region of the queues')
     .option('--relay-role-arn <arn>', 'the role of AWS that the relay sends with, by IRSA')
     .option('--work-namespace <namespace>', 'work in this namespace only; repeats', appended)

@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import * as z from 'zod';
+import { type Recorded, recordedChoices } from '#shared/archive/config.ts';
 import { ConfigurationError, commaList, logLevel, readConfig } from '#shared/kernel/config.ts';
 import { type KubeconfigSummary, summariseKubeconfig } from './kubeconfig-summary.ts';
 
@@ -12,6 +13,7 @@ export interface SettingsFlags {
   readonly stage?: string;
   readonly clusterId?: string;
   readonly dataDir?: string;
+  readonly record?: boolean;
 }
 
 /** A value and where it came from: `flag --stage`, `MILLRACE_STAGE`, `kubeconfig`, `default`. */
@@ -36,6 +38,8 @@ export interface Settings {
   readonly stateFolder: Setting<string>;
   readonly region: Setting<string>;
   readonly logLevel: Setting<string>;
+  /** Which decisions `dev` records, in its data folder. */
+  readonly recorded: Setting<Recorded>;
   readonly functionTimeoutSeconds: Setting<number>;
   readonly functionConcurrency: Setting<number>;
   /** How often the sweep looks for what is overdue. */
@@ -83,19 +87,13 @@ export function resolveSettings(
   environment: Readonly<Record<string, string>>,
 ): Settings {
   const problems: string[] = [];
-  const pick = <T, D>(choice: Choice<T, D>): Setting<T | D> =>
-    choose(choice, environment, problems);
+  const pick: Pick = (choice) => choose(choice, environment, problems);
   const kubeconfig = pick({
     flag: '--kubeconfig',
     given: flags.kubeconfig,
     variable: 'KUBECONFIG',
     schema: z.string().transform((path) => resolve(path)),
     otherwise: join(homedir(), '.kube', 'config'),
-  });
-  const timeout = pick({
-    variable: 'MILLRACE_FUNCTION_TIMEOUT_SECONDS',
-    schema: z.coerce.number().int().min(1).max(900),
-    otherwise: 30,
   });
   const settings: Settings = {
     kubeconfig,
@@ -126,6 +124,29 @@ export function resolveSettings(
     stateFolder: stateFolderOf(environment),
     region: pick({ variable: 'AWS_REGION', schema: regionName, otherwise: 'us-east-1' }),
     logLevel: pick({ variable: 'MILLRACE_LOG_LEVEL', schema: logLevel, otherwise: 'info' }),
+    recorded: pick({
+      flag: '--record',
+      given: flags.record === true ? 'all' : undefined,
+      variable: 'MILLRACE_ARCHIVE_DECISIONS',
+      schema: z.enum(recordedChoices, `must be one of ${recordedChoices.join(', ')}`),
+      otherwise: 'failures',
+    }),
+    ...functionSettings(pick),
+  };
+  if (problems.length > 0) {
+    throw new ConfigurationError(problems);
+  }
+  return settings;
+}
+
+/** How functions run in the local worker. */
+function functionSettings(pick: Pick) {
+  const timeout = pick({
+    variable: 'MILLRACE_FUNCTION_TIMEOUT_SECONDS',
+    schema: z.coerce.number().int().min(1).max(900),
+    otherwise: 30,
+  });
+  return {
     functionTimeoutSeconds: timeout,
     functionConcurrency: pick({
       variable: 'MILLRACE_FUNCTION_CONCURRENCY',
@@ -143,11 +164,9 @@ export function resolveSettings(
       otherwise: visibilityFactor * timeout.value,
     }),
   };
-  if (problems.length > 0) {
-    throw new ConfigurationError(problems);
-  }
-  return settings;
 }
+
+type Pick = <T, D>(choice: Choice<T, D>) => Setting<T | D>;
 
 /** One setting: where it may come from, what it must look like, and what holds otherwise. */
 interface Choice<T, D> {

@@ -29,6 +29,8 @@ export interface RelaySettings {
   readonly queueEndpoint?: string;
   /** The collector of traces; nothing is traced without one. */
   readonly otelEndpoint?: string;
+  /** Where the hints that it sends are recorded. */
+  readonly archive?: string;
   readonly image: string;
   /** Empty: all. */
   readonly workNamespaces: readonly string[];
@@ -138,13 +140,14 @@ function variablesOf(settings: RelaySettings | undefined): { readonly [name: str
     return {};
   }
   const { clusterId, stage, region, queueUrlPrefix, workNamespaces } = settings;
-  const { queueEndpoint, otelEndpoint } = settings;
+  const { queueEndpoint, otelEndpoint, archive } = settings;
   return {
     MILLRACE_CLUSTER_ID: clusterId,
     MILLRACE_STAGE: stage,
     MILLRACE_QUEUE_URL_PREFIX: queueUrlPrefix,
     ...(queueEndpoint === undefined ? {} : { MILLRACE_QUEUE_ENDPOINT: queueEndpoint }),
     ...(otelEndpoint === undefined ? {} : { OTEL_EXPORTER_OTLP_ENDPOINT: otelEndpoint }),
+    ...(archive === undefined ? {} : { MILLRACE_ARCHIVE: archive }),
     ...(workNamespaces.length === 0 ? {} : { MILLRACE_NAMESPACES: workNamespaces.join(',') }),
     AWS_REGION: region,
   };

@@ -176,6 +176,18 @@ export const logLines: Readonly<Record<string, LogLine>> = {
     fields: { kind: kind.optional(), namespace, name: text.optional(), why },
     what: 'the `traceparent` of a hint or of an annotation is none; the work goes on without',
   },
+  'looks not recorded': {
+    by: ['step'],
+    levels: ['warn'],
+    fields: { looks: count, why },
+    what: 'so many looks are not in the archive; they stand all the same',
+  },
+  'hints not recorded': {
+    by: ['relay'],
+    levels: ['warn'],
+    fields: { hints: count, why },
+    what: 'so many hints are not in the archive; they were sent all the same',
+  },
   'traces not exported': {
     by: ['step', 'relay'],
     levels: ['warn'],

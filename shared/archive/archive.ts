@@ -32,7 +32,9 @@ export interface Shelf {
 
 /** `decisions/<cluster>/<step>/`: what is asked for by kind, cluster and step lies together, in the order of time. */
 export function shelfPrefix({ kind, cluster, step }: Shelf): string {
-  return `${kind}s/${cluster}/${step}/`;
+  // An id may hold anything: it must become one part of a path, and never the one that leads upwards.
+  const folder = encodeURIComponent(cluster).replace(/^\./, '_.');
+  return `${kind}s/${folder}/${step}/`;
 }
 
 /**

@@ -29,9 +29,11 @@ const resultSchema = z.discriminatedUnion('kind', [
   }),
 ]);
 
+const outcome = z.enum(['settled', 'waiting', 'acting', 'blocked']);
+
 /** A decision as the archive holds it: that of `decide` over the snapshot as the archive holds it. */
-const decisionSchema = z.looseObject({
-  outcome: z.enum(['settled', 'waiting', 'acting', 'blocked']),
+const decisionSchema = z.object({
+  outcome,
   reason: z.string(),
   message: z.string(),
   needs: z.string().optional(),
@@ -41,7 +43,8 @@ const decisionSchema = z.looseObject({
 
 /**
  * One look at one target. `snapshot` and `decision` are there where the look came so far; `cut` says that the snapshot was
- * left out for its length.
+ * left out for its length. `carriedOut` is what was decided over the snapshot as it was, where that is another decision: then
+ * something was left out that it hung on.
  */
 export const decisionEntrySchema = z.object({
   v: z.literal(1),
@@ -58,6 +61,7 @@ export const decisionEntrySchema = z.object({
   snapshot: z.unknown().optional(),
   cut: z.literal(true).optional(),
   decision: decisionSchema.optional(),
+  carriedOut: z.object({ outcome, reason: z.string(), effects: z.array(z.string()) }).optional(),
   result: resultSchema,
 });
 

@@ -56,22 +56,25 @@ function* whole(number: number, text: string, isTooLong: boolean): Generator<Lin
 /** The bytes, decompressed where they begin as gzip does. An early end is no error: whatever was written is told. */
 async function* unpacked(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array | 'broken'> {
   const parts = bytes[Symbol.asyncIterator]();
-  const first = await parts.next();
-  if (first.done === true) {
-    return;
+  let head: Uint8Array = new Uint8Array();
+  while (head.length < 2) {
+    const next = await parts.next();
+    if (next.done === true) {
+      break;
+    }
+    head = Buffer.concat([head, next.value]);
   }
   const all = (async function* () {
-    yield first.value;
+    yield head;
     yield* { [Symbol.asyncIterator]: () => parts };
   })();
-  if (first.value[0] !== 0x1f || first.value[1] !== 0x8b) {
+  if (head[0] !== 0x1f || head[1] !== 0x8b) {
     yield* all;
     return;
   }
   const gunzip = createGunzip({ finishFlush: constants.Z_SYNC_FLUSH });
-  const source = Readable.from(all, { objectMode: false });
   let failure: unknown;
-  source.on('error', (error) => {
+  const source = Readable.from(all, { objectMode: false }).on('error', (error) => {
     failure = error;
     gunzip.destroy(error);
   });

@@ -16,6 +16,7 @@ import { type Invocation, type Writers, emitFailure, execute } from './execute.t
 import { type Clock, parseInstant, wallClock } from './instant.ts';
 import { type Logger, createLogger } from './logger.ts';
 import { LookMeter } from './look-meter.ts';
+import { type LookStory, OpenStory, type Recorder, recordLooks } from './look-story.ts';
 import type { Ports } from './ports.ts';
 import { present } from './read.ts';
 import { type SandboxParts, deadlineOf, inSandbox } from './sandbox.ts';
@@ -56,6 +57,8 @@ export interface Outside {
   changeVisibility(receiptHandle: string, seconds: number): Promise<void>;
   /** Where spans go; nowhere when absent. */
   readonly tracer?: Tracer;
+  /** Where looks are written down; nowhere when absent. */
+  readonly recorder?: Recorder;
 }
 
 export interface PipelineParts extends SandboxParts {
@@ -84,9 +87,20 @@ const flushMs = 1_000;
 const flushReserveMs = 250;
 
 /** What one look is made with. */
-interface Look extends Invocation {
+interface Look<Snapshot> extends Invocation {
   readonly tracer: Tracer;
   readonly told: LookMeter;
+  /** What is recorded of it; nothing when absent. */
+  readonly story?: OpenStory<Snapshot>;
+}
+
+/** What the looks of one batch have in common. */
+interface Batch<Snapshot> {
+  readonly deadline: AbortSignal;
+  readonly remainingMs: () => number;
+  readonly meter: Meter;
+  /** Filled as looks end. */
+  readonly stories: LookStory<Snapshot>[];
 }
 
 /** The messages of a batch about one target, with the hint that each of them is. */
@@ -163,7 +177,8 @@ export async function runBatch<T extends TargetKind, Snapshot>(
   parts: PipelineParts,
 ): Promise<SQSBatchResponse> {
   const meter = new Meter(parts.telemetry);
-  const deadline = deadlineOf(parts, remainingMs);
+  const stories: LookStory<Snapshot>[] = [];
+  const batch = { deadline: deadlineOf(parts, remainingMs), remainingMs, meter, stories };
   const limit = pLimit(targetsAtOnce);
   const endings = new Map<SQSRecord, Ending>();
   const byTarget = new Map<string, Group>();
@@ -193,13 +208,18 @@ export async function runBatch<T extends TargetKind, Snapshot>(
   await Promise.all(
     [...byTarget.values()].map((group) =>
       limit(async () => {
-        const ending = await lookTraced(step, group, deadline, remainingMs, meter, parts);
+        const ending = await lookTraced(step, group, batch, parts);
         group.messages.forEach((message) => endings.set(message, ending));
       }),
     ),
   );
   meter.tell();
-  return { batchItemFailures: await giveBack(event.Records, endings, parts) };
+  const batchItemFailures = await giveBack(event.Records, endings, parts);
+  const { recorder } = parts.outside;
+  if (recorder !== undefined) {
+    await recordLooks(step, stories, recorder, { ...parts, remainingMs });
+  }
+  return { batchItemFailures };
 }
 
 /** A hint of this cluster, an allowed namespace and this step's kind, or the sentence why not. */
@@ -244,9 +264,7 @@ function readHint(
 function lookTraced<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
   group: Group,
-  deadline: AbortSignal,
-  remainingMs: () => number,
-  meter: Meter,
+  batch: Batch<Snapshot>,
   parts: PipelineParts,
 ): Promise<Ending> {
   const { hint, others } = group;
@@ -259,7 +277,7 @@ function lookTraced<T extends TargetKind, Snapshot>(
   return tracer.run(
     `${step.name} look`,
     { kind: 'consumer', origin, attributes: attributesOf(step.name, group) },
-    (span) => lookUntilSettled(step, group, { span, origin }, deadline, remainingMs, meter, parts),
+    (span) => lookUntilSettled(step, group, { span, origin }, batch, parts),
   );
 }
 
@@ -294,9 +312,7 @@ async function lookUntilSettled<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
   { hint, messages }: Group,
   { span, origin }: { readonly span: Span; readonly origin: Origin },
-  deadline: AbortSignal,
-  remainingMs: () => number,
-  meter: Meter,
+  { deadline, remainingMs, meter, stories }: Batch<Snapshot>,
   parts: PipelineParts,
 ): Promise<Ending> {
   const { namespace, name } = hint.data;
@@ -309,7 +325,13 @@ async function lookUntilSettled<T extends TargetKind, Snapshot>(
     logger.debug({ why: 'the hint’s traceparent is none' }, 'trace context ignored');
   }
   const told = new LookMeter(meter, step.name, hint, span);
-  const invocation: Look = {
+  const { recorder } = parts.outside;
+  const story =
+    recorder === undefined
+      ? undefined
+      : new OpenStory(hint, parts.clock, recorder.recorded, stories);
+  const invocation: Look<Snapshot> = {
+    ...(story === undefined ? {} : { story }),
     clock: parts.clock,
     logger,
     signal: deadline,
@@ -333,6 +355,7 @@ async function lookUntilSettled<T extends TargetKind, Snapshot>(
     });
   } catch (error) {
     told.failed(error);
+    story?.failed(error);
     return endingOf(error, attempt, logger, parts.random);
   }
 }
@@ -341,10 +364,10 @@ async function lookUntilSettled<T extends TargetKind, Snapshot>(
 async function lookOnce<T extends TargetKind, Snapshot>(
   step: Step<T, Snapshot>,
   target: { readonly namespace: string; readonly name: string },
-  invocation: Look,
+  invocation: Look<Snapshot>,
   outside: Outside,
 ): Promise<boolean> {
-  const { logger, clock, signal, tracer, told } = invocation;
+  const { logger, clock, signal, tracer, told, story } = invocation;
   const read = await outside.kube.get<T>({ kind: step.target, ...target }, signal);
   if (read.kind === 'absent') {
     logger.info(
@@ -358,10 +381,13 @@ async function lookOnce<T extends TargetKind, Snapshot>(
     throw new RetryableError('TargetUnknown', read.why);
   }
   const object: KubeObject<T> = read.value;
+  story?.read(object.metadata.uid);
   const snapshot = await tracer.run('observe', {}, () =>
     step.observe(present(object), outside.ports, signal, clock),
   );
-  const decision = step.decide(snapshot, clock());
+  const now = clock();
+  const decision = step.decide(snapshot, now);
+  story?.decided(snapshot, now, decision);
   const execution = await execute(step, object, decision, outside.writers, invocation).catch(
     async (error: unknown) => {
       if (error instanceof TerminalError) {
@@ -374,10 +400,12 @@ async function lookOnce<T extends TargetKind, Snapshot>(
   if (execution.kind === 'lostRace') {
     logger.info({ reason, why: execution.why, effects: execution.effects }, 'race lost');
     told.lostRace();
+    story?.concluded('lostRace', execution.effects);
     return false;
   }
   logger.info({ outcome, reason, message, effects: execution.effects }, 'decision');
   told.concluded(decision);
+  story?.concluded('done', execution.effects);
   for (const { metric, labels, value } of decision.gauges ?? []) {
     logger.debug({ metric, ...labels, value }, 'measured');
   }

@@ -1,6 +1,7 @@
 import type { Database } from '#shared/api/database.ts';
 import type { GoverseCluster } from '#shared/api/goverse-cluster.ts';
 import type { DatabaseRef, GoverseClusterRef } from '#shared/kernel/effect.ts';
+import { openRecorder } from '#shared/archive/recorder.ts';
 import { readConfig } from '#shared/kernel/config.ts';
 import { RetryableError } from '#shared/kernel/errors.ts';
 import { type Clock, wallClock } from '#shared/kernel/instant.ts';
@@ -35,13 +36,16 @@ export const connectOutside: Connect = async (environment, stepName) => {
       ? {}
       : { endpoint: config.MILLRACE_QUEUE_ENDPOINT }),
   });
-  const over = (connection: KubeConnection): Outside =>
-    outsideOver(connection, config.MILLRACE_CLUSTER_ID, async (receiptHandle, seconds) => {
+  const recorder = openRecorder(environment, config.MILLRACE_CLUSTER_ID);
+  const over = (connection: KubeConnection): Outside => ({
+    ...outsideOver(connection, config.MILLRACE_CLUSTER_ID, async (receiptHandle, seconds) => {
       if (config.MILLRACE_QUEUE_URL === undefined) {
         throw new Error('MILLRACE_QUEUE_URL is not set, so the queue’s own visibility applies');
       }
       await queues.changeVisibility(config.MILLRACE_QUEUE_URL, receiptHandle, seconds);
-    });
+    }),
+    ...(recorder === undefined ? {} : { recorder }),
+  });
   if (tracer === undefined) {
     return over(connected);
   }

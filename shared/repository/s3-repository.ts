@@ -11,7 +11,7 @@ import type {
   RepositorySurvey,
   RepositoryWriter,
 } from './repository.ts';
-import { type Failure, failureOf } from './s3-failure.ts';
+import { type Failure, failureOf } from '#shared/http/s3-failure.ts';
 
 export type S3Place = Extract<RepositoryPlace, { readonly type: 's3' }>;
 

@@ -118,6 +118,7 @@ export async function startMillrace(
     settings: resolveSettings(flags, environment),
     clusterId,
     queueFolder: join(folder, 'queue'),
+    archive: { kind: 'folder', path: join(folder, 'archive') },
     credentials: await writeCredentials(join(folder, 'sign-in'), controlPlane.access(millraceUser)),
     environment,
     onLine(child, line) {

@@ -38,6 +38,8 @@ export interface StageUse {
   readonly onRemark?: (line: string) => void;
   /** Puts the admission policies in force, for which all of `millrace dev` is the steps' user. */
   readonly hasPolicies?: boolean;
+  /** Has `millrace dev` record every decision and hint. */
+  readonly isRecorded?: boolean;
 }
 
 /** Gives the file a control plane, a stand-in data plane and `millrace dev`, from before its first to after its last test. */
@@ -46,6 +48,7 @@ export function useStage({
   makeCommand,
   onRemark,
   hasPolicies = false,
+  isRecorded = false,
 }: StageUse = {}): () => StageUnderTest {
   let folder: string | undefined;
   let topology: (StageTopology & AsyncDisposable) | undefined;
@@ -77,6 +80,7 @@ export function useStage({
       speed,
       screen,
       signal: new AbortController().signal,
+      isRecorded,
       ...(topology === undefined ? {} : { topology }),
       ...(command === undefined ? {} : { command }),
     });

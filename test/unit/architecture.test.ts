@@ -40,7 +40,7 @@ const sdkHomes: readonly (readonly [RegExp, RegExp])[] = [
   [/^aws4$/, /^shared\/(queue\/|outside\/eks-token\.ts$)/],
   [/^@aws-sdk\/credential-provider-env$/, /^shared\/outside\/eks-token\.ts$/],
   [/^@aws-sdk\/client-ssm$/, /^shared\/outside\//],
-  [/^@aws-sdk\/client-s3$/, /^shared\/repository\//],
+  [/^@aws-sdk\/client-s3$/, /^shared\/(repository|archive)\//],
   [/^@kubernetes\/client-node$/, /^shared\/kube\//],
   [/^@bufbuild\/protobuf/, /^shared\/topology\//],
   [/^croner$/, /^shared\/api\/cron\.ts$/],

@@ -46,6 +46,7 @@ function describe(settings: Settings): readonly Row[] {
     },
     { name: 'region', ...settings.region },
     { name: 'logLevel', ...settings.logLevel },
+    { name: 'recorded', ...settings.recorded },
     { name: 'functionTimeoutSeconds', ...settings.functionTimeoutSeconds },
     { name: 'functionConcurrency', ...settings.functionConcurrency },
     { name: 'sweepSeconds', ...settings.sweepSeconds },

@@ -11,6 +11,7 @@ import {
   readEnvironment,
   resolveSettings,
 } from '../settings.ts';
+import { type ArchivePlace, textOfPlace } from '#shared/archive/place.ts';
 import { paint, print, remark, withProgress } from '../terminal.ts';
 
 export interface DevFlags extends SettingsFlags {
@@ -34,6 +35,7 @@ export async function dev(flags: DevFlags): Promise<0> {
       await requireDefinitions(cluster);
     }
     const folder = settings.dataDir.value ?? join(settings.stateFolder.value, clusterId);
+    const archive: ArchivePlace = { kind: 'folder', path: join(folder, 'archive') };
     const signInFolder = join(folder, 'sign-in');
     const credentials = await writeCredentials(signInFolder, cluster.access);
     const output = createOutput(flags.json === true, print);
@@ -43,6 +45,7 @@ export async function dev(flags: DevFlags): Promise<0> {
         settings,
         clusterId,
         queueFolder: join(folder, 'queue'),
+        archive,
         credentials,
         environment,
         ...output.listeners,
@@ -55,7 +58,7 @@ export async function dev(flags: DevFlags): Promise<0> {
       stopping.signal,
     );
     const asked = askedToStop();
-    output.begin(announcement(children, settings, flags));
+    output.begin(announcement({ children, archive: textOfPlace(archive) }, settings, flags));
     await asked;
     await stop(children);
     stopping.abort();
@@ -81,17 +84,29 @@ async function requireDefinitions({ kube }: Cluster): Promise<void> {
 }
 
 /** What dev says first, as JSON or for people. */
-function announcement(children: Children, settings: Settings, flags: DevFlags): readonly string[] {
+function announcement(
+  { children, archive }: { readonly children: Children; readonly archive: string },
+  settings: Settings,
+  flags: DevFlags,
+): readonly string[] {
   const { relayUrl: relay, queueUrl: queue, workerUrl: worker } = children;
   if (flags.json === true) {
-    return [JSON.stringify({ ready: true, relay, queue, worker, pids: children.pids() })];
+    return [JSON.stringify({ ready: true, relay, queue, worker, archive, pids: children.pids() })];
   }
   const namespaces = settings.namespaces.value;
   const where = namespaces.length === 0 ? 'every namespace' : namespaces.join(', ');
   return [
     `${paint('bold', 'millrace')} watches ${where} of ${settings.cluster.server}`,
     paint('dim', `relay ${relay}  worker ${worker}  queue ${queue}  Ctrl-C ends it`),
+    ...recordingLine(settings, archive),
   ];
+}
+
+function recordingLine({ recorded }: Settings, archive: string): readonly string[] {
+  const what = { all: 'every decision and hint', failures: 'looks that fail', off: '' };
+  return recorded.value === 'off'
+    ? []
+    : [paint('dim', `records ${what[recorded.value]} in ${archive}`)];
 }
 
 /** Resolves at the first Ctrl-C, SIGTERM or end of the terminal. A second one ends the process at once. */

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { parsePlace } from '#shared/archive/place.ts';
 import { defaultNamespace } from '#infra/kubernetes/base.ts';
 import { type Installation, installationOf } from '#infra/kubernetes/installation.ts';
 import { type Manifest, documents } from '#infra/kubernetes/manifest.ts';
@@ -16,6 +17,7 @@ export interface ManifestsFlags extends OutputFlags {
   readonly queueUrlPrefix?: string;
   readonly queueEndpoint?: string;
   readonly otelEndpoint?: string;
+  readonly archive?: string;
   readonly region?: string;
   readonly relayRoleArn?: string;
   readonly workNamespace?: readonly string[];
@@ -93,6 +95,10 @@ const flagsSchema = z.object({
   queueUrlPrefix: z.url('is missing or no URL: what the stack’s output QueueUrlPrefix says'),
   queueEndpoint: z.url('is no URL').optional(),
   otelEndpoint: z.url({ protocol: /^https?$/, error: 'is no http(s):// address' }).optional(),
+  archive: z
+    .string()
+    .refine((text) => parsePlace(text)?.kind === 's3', 'must be s3://bucket, or s3://bucket/prefix')
+    .optional(),
   region: z.string('is missing: the region of the queues'),
   relayRoleArn: z.string().optional(),
   workNamespace: z.array(label).default([]),
@@ -124,7 +130,7 @@ function installationIn(flags: ManifestsFlags): Installation {
     );
   }
   const { namespace, workNamespace, secret, service, user, relayRoleArn, ...relay } = parsed.data;
-  const { queueEndpoint, otelEndpoint, ...required } = relay;
+  const { queueEndpoint, otelEndpoint, archive, ...required } = relay;
   return {
     namespace,
     workNamespaces: workNamespace,
@@ -136,6 +142,7 @@ function installationIn(flags: ManifestsFlags): Installation {
       ...required,
       ...(queueEndpoint === undefined ? {} : { queueEndpoint }),
       ...(otelEndpoint === undefined ? {} : { otelEndpoint }),
+      ...(archive === undefined ? {} : { archive }),
     },
   };
 }

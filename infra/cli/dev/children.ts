@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { type Child, launch } from '#infra/local/child/launch.ts';
 import { startQueue } from '#infra/local/queue/start.ts';
 import { startWorkerProcess } from '#infra/local/worker/start.ts';
+import { type ArchivePlace, textOfPlace } from '#shared/archive/place.ts';
 import type { Settings } from '../settings.ts';
 import { type Supervised, supervise } from './supervise.ts';
 
@@ -11,6 +12,8 @@ export interface ChildrenOptions {
   readonly settings: Settings;
   readonly clusterId: string;
   readonly queueFolder: string;
+  /** Where decisions are recorded; with every one of them the relay's hints are as well. */
+  readonly archive: ArchivePlace;
   /** `MILLRACE_KUBE_…`: how the handlers sign in. */
   readonly credentials: Readonly<Record<string, string>>;
   /** The caller's environment: the relay loads a kubeconfig, which may run a program that needs it. */
@@ -129,12 +132,15 @@ function startQueueOf(options: ChildrenOptions, port: number) {
 }
 
 function startRelay(options: ChildrenOptions, queueUrl: string, port: number): Promise<Relay> {
+  const { recorded } = options.settings;
   return launch({
     name: 'the relay',
     entry: new URL('../../../events/relay/main.ts', import.meta.url),
     environment: {
       ...options.environment,
       ...sharedEnvironment(options, queueUrl),
+      // A variable that is empty is none: the caller's names an archive of a deployment, which this is not.
+      MILLRACE_ARCHIVE: recorded.value === 'all' ? textOfPlace(options.archive) : '',
       KUBECONFIG: options.settings.kubeconfig.value,
       MILLRACE_KUBE_CONTEXT: options.settings.cluster.context,
       MILLRACE_RELAY_PORT: String(port),
@@ -146,13 +152,15 @@ function startRelay(options: ChildrenOptions, queueUrl: string, port: number): P
 }
 
 function startWorkerOf(options: ChildrenOptions, queueUrl: string, port: number) {
-  const { functionTimeoutSeconds, functionConcurrency, sweepSeconds } = options.settings;
+  const { functionTimeoutSeconds, functionConcurrency, sweepSeconds, recorded } = options.settings;
   return startWorkerProcess({
     environment: {
       ...tracingOf(options.environment),
       ...sharedEnvironment(options, queueUrl),
       ...options.credentials,
       MILLRACE_WORKER_PORT: String(port),
+      MILLRACE_ARCHIVE: textOfPlace(options.archive),
+      MILLRACE_ARCHIVE_DECISIONS: recorded.value,
       MILLRACE_FUNCTION_TIMEOUT_SECONDS: String(functionTimeoutSeconds.value),
       MILLRACE_FUNCTION_CONCURRENCY: String(functionConcurrency.value),
       MILLRACE_SWEEP_SECONDS: String(sweepSeconds.value),

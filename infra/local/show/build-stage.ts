@@ -43,6 +43,14 @@ const dataPlaneUser = 'data-plane';
 /** The sweep would wake what a scene leaves without a relay on purpose, so it is put off for longer than any show lasts. */
 const neverSeconds = 86_400;
 
+/** What `millrace dev` keeps, below the stage's folder. */
+const dataFolder = 'millrace';
+
+/** Where the decisions of a stage in this folder are recorded. */
+export function archiveFolder(folder: string): string {
+  return join(folder, dataFolder, 'archive');
+}
+
 export interface BuiltStage extends AsyncDisposable {
   readonly stage: Stage;
   readonly meter: Meter;
@@ -62,6 +70,8 @@ export interface StageOptions {
   readonly command?: string;
   /** Starts an S3 server too. */
   readonly hasBucket?: boolean;
+  /** Has `millrace dev` record every decision and hint, in {@link archiveFolder}. */
+  readonly isRecorded?: boolean;
   /** What the topology is kept in, started and ended by the caller; a plain etcd of the stage when absent. */
   readonly topology?: StageTopology;
 }
@@ -131,7 +141,7 @@ export async function buildStage(options: StageOptions): Promise<BuiltStage> {
 async function startMillraceOn(
   controlPlane: ControlPlane,
   connection: KubeConnection,
-  { folder, screen, command }: StageOptions,
+  { folder, screen, command, isRecorded = false }: StageOptions,
   stack: AsyncDisposableStack,
 ) {
   screen.progress('starting millrace dev', 0);
@@ -140,7 +150,8 @@ async function startMillraceOn(
     ...(command === undefined ? {} : { command }),
     kubeconfig: await kubeconfigFor(controlPlane, folder),
     namespace,
-    dataDir: join(folder, 'millrace'),
+    isRecorded,
+    dataDir: join(folder, dataFolder),
     onDecision(decision) {
       screen.decision(decision);
       decisions.all.push(decision);

@@ -51,6 +51,8 @@ export interface MillraceOptions {
   readonly dataDir: string;
   /** How often the sweep looks for what is overdue; as `dev` has it when not given. */
   readonly sweepSeconds?: number;
+  /** Records every decision and hint, not only what fails. */
+  readonly isRecorded?: boolean;
   readonly onDecision: (decision: DecisionLine) => void;
   /** A line of its stderr: progress, warnings, deaths of its children. */
   readonly onRemark: (line: string) => void;
@@ -166,14 +168,16 @@ function pidOfChild({ pid }: ChildProcess): number {
   return pid;
 }
 
-function wordsOf({ kubeconfig, namespace, dataDir }: MillraceOptions): readonly string[] {
+function wordsOf(options: MillraceOptions): readonly string[] {
+  const { kubeconfig, namespace, dataDir, isRecorded = false } = options;
   const settings = {
     '--kubeconfig': kubeconfig,
     '--namespace': namespace,
     '--data-dir': dataDir,
     '--stage': queueStage,
   };
-  return ['dev', '--json', '--install', ...Object.entries(settings).flat()];
+  const recording = isRecorded ? ['--record'] : [];
+  return ['dev', '--json', '--install', ...recording, ...Object.entries(settings).flat()];
 }
 
 async function end(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {

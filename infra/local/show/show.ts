@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
@@ -9,7 +9,7 @@ import { type Screen, type SceneResult, jsonScreen, lineScreen, terminalScreen }
 import { prepare } from './acts.ts';
 import { scenes } from './scenes.ts';
 import type { Scene, Stage } from './stage.ts';
-import { buildStage, shownTarget } from './build-stage.ts';
+import { archiveFolder, buildStage, shownTarget } from './build-stage.ts';
 
 /** How many times faster than measured the stand-in data plane runs, unless it is said otherwise. */
 const usualSpeed = 4;
@@ -18,6 +18,7 @@ interface Options {
   readonly scene: readonly string[];
   readonly speed: number;
   readonly json: boolean;
+  readonly record?: string;
 }
 
 /**
@@ -39,6 +40,9 @@ export async function runShow(args: readonly string[]): Promise<0 | 1 | 2> {
   process.once('SIGTERM', interrupt);
   try {
     const results = await playOnStage(options, folder, screen, interrupted.signal);
+    if (options.record !== undefined) {
+      await cp(archiveFolder(folder), options.record, { recursive: true });
+    }
     // Everything has ended by now, so the summary is the last that is said.
     screen.summary(results);
     return results.every(({ ok }) => ok) ? 0 : 1;
@@ -60,8 +64,9 @@ async function playOnStage(
 ): Promise<readonly SceneResult[]> {
   const toPlay = chosen(options);
   const hasBucket = toPlay.some(({ needsBucket }) => needsBucket === true);
-  const { speed } = options;
-  await using built = await buildStage({ folder, speed, screen, signal, hasBucket });
+  const { speed, record } = options;
+  const isRecorded = record !== undefined;
+  await using built = await buildStage({ folder, speed, screen, signal, hasBucket, isRecorded });
   return await playAll(toPlay, built.stage, built.meter, screen, signal);
 }
 
@@ -83,6 +88,7 @@ function parse(args: readonly string[]): Options | 0 | 2 {
       parseSpeed,
       usualSpeed,
     )
+    .option('--record <folder>', 'record every decision and hint, and keep that archive here')
     .option('--json', 'one JSON object per line; the last one is the summary', false)
     .addHelpText('after', '\nExample: npm start -- --scene primary --speed 1')
     .exitOverride();

@@ -134,14 +134,14 @@ function permissionsOf(name: FunctionName, given: Readonly<Record<string, string
 }
 
 /** The policy of a function that does this with queues, writes its own log and reads one parameter. */
-function policyWith(name: FunctionName, queueWork: Properties): unknown {
+function policyWith(name: FunctionName, ...work: Properties[]): unknown {
   return [
     {
       PolicyName: name,
       PolicyDocument: {
         Version: '2012-10-17',
         Statement: [
-          queueWork,
+          ...work,
           {
             Effect: 'Allow',
             Action: ['logs:CreateLogStream', 'logs:PutLogEvents'],
@@ -330,19 +330,36 @@ describe.each(stepNames)('%s', (step) => {
     );
   });
 
-  test('may work on its own queue, write its own log and read one parameter, and nothing else', () => {
+  test('may work on its own queue, add to its own decisions, write its own log and read one parameter, and nothing else', () => {
     expect(permissionsOf(step)).toEqual(
-      policyWith(step, {
-        Effect: 'Allow',
-        Action: [
-          'sqs:ReceiveMessage',
-          'sqs:DeleteMessage',
-          'sqs:ChangeMessageVisibility',
-          'sqs:GetQueueAttributes',
-        ],
-        Resource: arnOf(queueOf(step).id),
-      }),
+      policyWith(
+        step,
+        {
+          Effect: 'Allow',
+          Action: [
+            'sqs:ReceiveMessage',
+            'sqs:DeleteMessage',
+            'sqs:ChangeMessageVisibility',
+            'sqs:GetQueueAttributes',
+          ],
+          Resource: arnOf(queueOf(step).id),
+        },
+        {
+          Effect: 'Allow',
+          Action: 's3:PutObject',
+          Resource: { 'Fn::Sub': `\${ArchiveBucket.Arn}/decisions/*/${step}/*` },
+        },
+      ),
     );
+  });
+
+  test('records in the bucket of the stack what the deployment asks for', () => {
+    expect(functionOf(step).properties['Environment']).toMatchObject({
+      Variables: {
+        MILLRACE_ARCHIVE: { 'Fn::Sub': 's3://${ArchiveBucket}' },
+        MILLRACE_ARCHIVE_DECISIONS: 'failures',
+      },
+    });
   });
 
   test('takes hints over TLS from those named and from the sweep, and refuses everybody else', () => {
@@ -422,10 +439,7 @@ describe.each(functionNames)('%s in a network', (name) => {
     expect(policies).toMatchObject([
       {
         PolicyDocument: {
-          Statement: [
-            {},
-            {},
-            {},
+          Statement: expect.arrayContaining([
             { Effect: 'Allow', Action: interfaces, Resource: '*' },
             {
               Effect: 'Deny',
@@ -433,7 +447,7 @@ describe.each(functionNames)('%s in a network', (name) => {
               Resource: '*',
               Condition: { ArnEquals: { 'lambda:SourceFunctionArn': sourceArn } },
             },
-          ],
+          ]),
         },
       },
     ]);

@@ -6,6 +6,7 @@ import { RetryableError, TerminalError } from '#shared/kernel/errors.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import type { Sample } from '#shared/api/metrics.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
+import type { LookStory, Recorder } from '#shared/kernel/look-story.ts';
 import { type Outside, type PipelineParts, runBatch } from '#shared/kernel/pipeline.ts';
 import { type Read, absent, present, unknown } from '#shared/kernel/read.ts';
 import type { Step } from '#shared/kernel/step.ts';
@@ -65,6 +66,8 @@ interface Situation {
   /** What every decision says is to be told as metrics. */
   readonly told?: Pick<Decision, 'counts' | 'gauges'>;
   readonly tracer?: Tracer;
+  readonly recorded?: Recorder['recorded'];
+  readonly record?: (signal: AbortSignal) => Promise<void>;
 }
 
 /** The pipeline with scripted ports, and what happened. */
@@ -73,6 +76,7 @@ function aPipeline(situation: Situation = {}) {
     looks: [] as string[],
     visibility: [] as [string, number][],
     deadlines: [] as number[],
+    stories: [] as LookStory[],
     lines: [] as Record<string, unknown>[],
     told: [] as (readonly Sample[])[],
     monotonicMs: 0,
@@ -136,6 +140,17 @@ function aPipeline(situation: Situation = {}) {
       seen.visibility.push([receipt, seconds]);
     },
     ...(situation.tracer === undefined ? {} : { tracer: situation.tracer }),
+    ...(situation.recorded === undefined
+      ? {}
+      : {
+          recorder: {
+            recorded: situation.recorded,
+            async record(_step, stories, signal) {
+              await situation.record?.(signal);
+              seen.stories.push(...stories);
+            },
+          },
+        }),
   };
   const parts: PipelineParts = {
     telemetry: {
@@ -501,5 +516,143 @@ describe('a look whose hint belongs to a trace', () => {
       ['debug', 'trace context ignored'],
       ['info', 'decision'],
     ]);
+  });
+});
+
+describe('the pipeline with a recorder', () => {
+  const now = Date.parse('2026-01-01T00:00:00Z');
+  const failing: Situation = {
+    look() {
+      throw new RetryableError('TopologyDown', 'etcd does not answer');
+    },
+  };
+
+  test('of failures tells of a look that failed as far as it came, and of no other', async () => {
+    const { seen, run } = aPipeline({
+      recorded: 'failures',
+      read: (name) =>
+        name === 'gone'
+          ? absent
+          : name === 'unread'
+            ? unknown('503')
+            : present({
+                metadata: { name, uid: shardUid, resourceVersion: '1' },
+              } as KubeObject<'Shard'>),
+      write: () => {
+        throw new TerminalError('Refused', 'no');
+      },
+    });
+
+    await run(
+      anEvent(
+        sqsRecord('a', aHint()),
+        sqsRecord('b', aHint({ name: 'unread' })),
+        sqsRecord('c', aHint({ name: 'gone' })),
+      ),
+    );
+
+    expect(seen.stories).toMatchObject([
+      {
+        hint: { data: { name: 'unread' } },
+        at: now,
+        result: { kind: 'failed', ending: 'returned', reason: 'TargetUnknown' },
+      },
+      {
+        hint: { data: { name: 'orders' } },
+        uid: shardUid,
+        at: now,
+        snapshot: { name: 'orders' },
+        decision: { outcome: 'acting', reason: 'RecordForeign' },
+        result: { kind: 'failed', ending: 'ended', reason: 'Refused' },
+      },
+    ]);
+    expect(seen.stories[0]).not.toHaveProperty('snapshot');
+  });
+
+  test('of an unexpected error tells its class alone', async () => {
+    const { seen, run } = aPipeline({
+      recorded: 'failures',
+      look() {
+        throw new TypeError('a secret in a message');
+      },
+    });
+
+    await run(anEvent(sqsRecord('a', aHint())));
+
+    expect(seen.stories).toMatchObject([
+      { result: { kind: 'failed', ending: 'unexpected', reason: 'TypeError' } },
+    ]);
+    expect(JSON.stringify(seen.stories)).not.toContain('secret');
+  });
+
+  test('of all tells every look, also those that lost their race', async () => {
+    let races = 0;
+    const { seen, run } = aPipeline({
+      recorded: 'all',
+      write: () =>
+        races++ === 0
+          ? { kind: 'lostRace', why: 'moved' }
+          : { kind: 'written', resourceVersion: '8' },
+    });
+
+    await run(anEvent(sqsRecord('a', aHint())));
+
+    expect(seen.stories.map(({ result }) => result)).toEqual([
+      { kind: 'lostRace', effects: [] },
+      { kind: 'done', effects: ['advance'] },
+    ]);
+  });
+
+  test('of failures tells of races that were lost to the end, with what was seen last', async () => {
+    const { seen, run } = aPipeline({
+      recorded: 'failures',
+      write: () => ({ kind: 'lostRace', why: 'moved' }),
+    });
+
+    await run(anEvent(sqsRecord('a', aHint())));
+
+    expect(seen.stories).toMatchObject([
+      { snapshot: { name: 'orders' }, result: { kind: 'failed', reason: 'LostRaces' } },
+    ]);
+  });
+
+  test('does not ask it where there is nothing to tell', async () => {
+    const { seen, run } = aPipeline({
+      recorded: 'failures',
+      record: () => Promise.reject(new Error('asked')),
+    });
+
+    await run(anEvent(sqsRecord('a', aHint())));
+
+    expect(seen.lines.map(({ msg }) => msg)).toEqual(['decision']);
+  });
+
+  test.each<[string, Situation['record']]>([
+    ['fails', () => Promise.reject(new Error('there is no bucket'))],
+    [
+      'hangs',
+      (signal) =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => reject(new Error('there is no bucket')));
+        }),
+    ],
+  ])('that %s answers as it would without, and warns', async (_what, record) => {
+    const { seen, run } = aPipeline({
+      ...failing,
+      recorded: 'failures',
+      ...(record === undefined ? {} : { record }),
+    });
+
+    const answer = await run(anEvent(sqsRecord('a', aHint())));
+
+    expect(answer.batchItemFailures).toEqual([{ itemIdentifier: 'a' }]);
+    expect(seen.visibility).toEqual([['receipt-a', 3]]);
+    expect(seen.lines.at(-1)).toMatchObject({
+      level: 'warn',
+      msg: 'looks not recorded',
+      looks: 1,
+      why: 'there is no bucket',
+    });
+    expect(seen.deadlines).toEqual([29_000, 3_000]);
   });
 });
