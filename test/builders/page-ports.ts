@@ -25,12 +25,7 @@ const members = ['a', 'b', 'c'].map((zone, index) => `main-zone-${zone}-5f3a91c2
 /** A target that is told of in each way there is. */
 const telling: readonly (readonly [Standing, string, string | undefined, string])[] = [
   ['stuck', 'drain of main-zone-b-1 is stuck', 'a quorum of 2 of 3 members', 'QuorumTooSmall'],
-  [
-    'person',
-    'backups: the repository belongs to another database',
-    undefined,
-    'RepositoryOfOthers',
-  ],
+  ['stuck', 'backups: the repository belongs to another database', undefined, 'RepositoryOfOthers'],
   ['stuck', 'nightly missed two slots', 'a backup that ends well', 'BackupsMissed'],
   ['working', 'no step has looked at it yet', undefined, 'NeverLooked'],
   ['working', 'main-zone-a-0 is leaving', 'its pod to be gone', 'AwaitingPodGone'],

@@ -1,9 +1,10 @@
+import type { StepName } from '#shared/api/steps.ts';
 import type {
   DeadLetters,
   Health,
   LetterPreview,
   ReplayOrder,
-  ReplayedLetter,
+  ReplayOutcome,
   Session,
   TargetRow,
   TargetStory,
@@ -42,10 +43,15 @@ export interface PagePorts {
   readonly letters: LetterPorts;
 }
 
+/** An order whose step is one. */
+export interface StepOrder extends ReplayOrder {
+  readonly step: StepName;
+}
+
 /** The dead-letter queues. */
 export interface LetterPorts {
   list(signal: AbortSignal): Promise<DeadLetters>;
-  preview(order: ReplayOrder, signal: AbortSignal): Promise<readonly LetterPreview[]>;
+  preview(order: StepOrder, signal: AbortSignal): Promise<readonly LetterPreview[]>;
   /** Absent where the page may not write: then there is nothing to call. */
-  readonly replay?: (order: ReplayOrder, signal: AbortSignal) => Promise<readonly ReplayedLetter[]>;
+  readonly replay?: (order: StepOrder, signal: AbortSignal) => Promise<ReplayOutcome>;
 }

@@ -167,32 +167,28 @@ export interface Timeline {
   readonly gaps: readonly string[];
 }
 
-/** A hint that its step could not work off. */
-export interface DeadLetter {
-  /** Names it in this session. */
-  readonly id: string;
-  readonly step: string;
-  /** `<short kind>/<namespace>/<name>`; absent where it is no hint. */
-  readonly target?: string;
-  /** What the hint was sent for. */
-  readonly cause?: string;
-  /** When it was first sent, RFC 3339. */
-  readonly sentAt?: string;
-  /** How often it was given to the step. */
-  readonly receives?: number;
+/** The dead letters of one step about one target: one look answers all of them. */
+export interface LetterGroup {
+  /** `<short kind>/<namespace>/<name>` */
+  readonly target: string;
+  readonly letters: number;
+  /** What the newest was sent for. */
+  readonly cause: string;
+  /** When the newest and the oldest were sent, RFC 3339. */
+  readonly newest: string;
+  readonly oldest: string;
   /** Why the last look failed, as the archive has it. */
   readonly failure?: string;
-  /** Why it cannot be replayed. */
-  readonly invalid?: string;
 }
 
 export interface DeadLetterQueue {
   readonly step: string;
-  /** How many there are about, as the queue says. */
-  readonly count: number;
-  readonly letters: readonly DeadLetter[];
-  /** Why it could not be read. */
-  readonly problem?: string;
+  readonly groups: readonly LetterGroup[];
+  /** Letters that are no hint for this step, and why: they stay. */
+  readonly refused: readonly string[];
+  /** How many letters were looked at, and whether there are more. */
+  readonly seen: number;
+  readonly isCut: boolean;
 }
 
 export type DeadLetters =
@@ -200,23 +196,23 @@ export type DeadLetters =
   | { readonly kind: 'unconfigured'; readonly how: string }
   | { readonly kind: 'read'; readonly queues: readonly DeadLetterQueue[] };
 
-/** What a letter's step would decide now. Nothing is written for it. */
+/** What a step would decide about a target now. Nothing is written for it. */
 export interface LetterPreview {
-  readonly id: string;
+  readonly target: string;
   readonly outcome?: Outcome;
   readonly reason?: string;
   readonly message: string;
   readonly effects: readonly string[];
 }
 
+/** The letters of a step about these targets. */
 export interface ReplayOrder {
   readonly step: string;
-  readonly ids: readonly string[];
+  readonly targets: readonly string[];
 }
 
-export interface ReplayedLetter {
-  readonly id: string;
-  readonly isReplayed: boolean;
-  /** What became of it, in a sentence. */
-  readonly message: string;
+/** What became of a replay, in sentences. */
+export interface ReplayOutcome {
+  readonly sent: number;
+  readonly says: readonly string[];
 }

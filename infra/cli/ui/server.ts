@@ -18,12 +18,12 @@ export interface PageServer {
   close(): Promise<void>;
 }
 
-/** An order names a few letters; nothing else is sent. */
+/** An order names a few targets; nothing else is sent. */
 const maxOrderBytes = 64 * 1024;
 
 const orderSchema = z.strictObject({
   step: z.enum(stepNames),
-  ids: z.array(z.string().min(1).max(2_048)).min(1).max(100),
+  targets: z.array(z.string().min(1).max(600)).min(1).max(100),
 });
 
 /**
@@ -145,7 +145,7 @@ async function order(visit: Visit): Promise<void> {
   }
   const parsed = orderSchema.safeParse(parseJson(await readText(request, maxOrderBytes)));
   if (!parsed.success) {
-    return refuse(visit, 400, 'name one step and 1 to 100 letters');
+    return refuse(visit, 400, 'name one step and 1 to 100 targets');
   }
   const signal = untilClosed(response);
   // A replay that was begun goes on when the browser goes away: its letters are on their way.

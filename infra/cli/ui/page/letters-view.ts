@@ -1,9 +1,9 @@
 import type {
-  DeadLetter,
   DeadLetterQueue,
   DeadLetters,
+  LetterGroup,
   LetterPreview,
-  ReplayedLetter,
+  ReplayOutcome,
   Session,
 } from '../protocol.ts';
 import { type Answer, read, tell } from './ask.ts';
@@ -17,7 +17,7 @@ import { nameOf } from './targets-view.ts';
 
 const pageSize = 100;
 
-/** The most letters that one order names. */
+/** The most targets that one order names. */
 const maxOrder = 100;
 
 /** What lies in the dead-letter queues, what would become of it now, and the way back to the steps. */
@@ -54,23 +54,18 @@ export class LettersView {
       return [element('p', { class: 'empty' }, ...sentence(answer.value.how))];
     }
     const { queues } = answer.value;
-    const holding = queues.filter(({ count, problem }) => count > 0 || problem !== undefined);
-    const empty = queues.filter((queue) => !holding.includes(queue)).map(({ step }) => step);
+    const holding = queues.filter(({ seen }) => seen > 0);
+    const empty = queues.filter(({ seen }) => seen === 0).map(({ step }) => step);
     return [
       element(
         'p',
         { class: 'lead' },
-        this.#canWrite
-          ? 'Hints that their steps could not work off. A replay sends a hint to its step again; the step reads everything anew, so an old hint does no harm.'
-          : 'Hints that their steps could not work off. This page may only look: started with --write it has buttons that replay them.',
+        'Hints that their steps could not work off. A replay sends them to their step again; it reads everything anew, so an old hint does no harm.',
+        !this.#canWrite &&
+          ' This page may only look: started with --write it can replay them, too.',
       ),
       ...holding.map((queue) => new QueueView(queue, this.#canWrite).node),
-      empty.length > 0 &&
-        element(
-          'p',
-          { class: 'quiet' },
-          `Nothing lies in ${empty.length === queues.length ? 'any queue' : `those of ${empty.join(', ')}`}.`,
-        ),
+      empty.length > 0 && element('p', { class: 'quiet' }, emptyText(empty, queues.length)),
       this.#again(),
     ].filter((node) => node !== false);
   }
@@ -80,14 +75,19 @@ export class LettersView {
   }
 }
 
-/** The letters of one step. */
+function emptyText(empty: readonly string[], all: number): string {
+  return empty.length === all ? 'Every dead-letter queue is empty.' : `Empty: ${empty.join(', ')}.`;
+}
+
+/** The letters of one step, by their targets. */
 class QueueView {
   readonly node: HTMLElement;
   readonly #queue: DeadLetterQueue;
   readonly #chosen = new Set<string>();
   readonly #told = new Map<string, HTMLElement>();
+  readonly #replayed = new Set<string>();
   readonly #body = element('tbody');
-  readonly #news = element('p', { class: 'news', role: 'status' });
+  readonly #news = element('div', { class: 'news', role: 'status' });
   readonly #pages = new Pages('Pages of letters', pageSize, () => this.#draw());
   readonly #preview: HTMLButtonElement;
   readonly #replay: HTMLButtonElement | undefined;
@@ -95,31 +95,38 @@ class QueueView {
 
   constructor(queue: DeadLetterQueue, canWrite: boolean) {
     this.#queue = queue;
-    this.#pages.size = queue.letters.length;
-    this.#preview = element(
-      'button',
-      { type: 'button', onclick: () => void this.#askPreview() },
-      'What would it decide now',
-    );
+    this.#pages.size = queue.groups.length;
+    this.#preview = element('button', { type: 'button', onclick: () => void this.#askPreview() });
     this.#replay = canWrite
-      ? element(
-          'button',
-          { type: 'button', class: 'does', onclick: () => void this.#askReplay() },
-          'Replay',
-        )
+      ? element('button', { type: 'button', class: 'does', onclick: () => void this.#askReplay() })
       : undefined;
     this.#all = element('input', {
       type: 'checkbox',
-      'aria-label': `Choose every letter of ${queue.step} on this page`,
+      'aria-label': `Choose every target of ${queue.step} on this page`,
       onchange: () => this.#chooseAll(this.#all.checked),
     });
     this.node = this.#made(queue);
     this.#draw();
   }
 
-  #made({ step, count, letters, problem }: DeadLetterQueue): HTMLElement {
+  #made({ step, groups, refused }: DeadLetterQueue): HTMLElement {
     const title = `queue-${step}`;
-    const head = ['Target', 'Why it is here', 'Sent', 'Tries', 'What it would decide now'];
+    const head = ['Target', 'Letters', 'Why they are here', 'Sent', 'What it would decide now'];
+    const table = element(
+      'table',
+      { 'aria-labelledby': title },
+      element(
+        'thead',
+        {},
+        element(
+          'tr',
+          {},
+          element('td', {}, this.#all),
+          ...head.map((name) => element('th', { scope: 'col' }, name)),
+        ),
+      ),
+      this.#body,
+    );
     return element(
       'section',
       { class: 'queue', 'aria-labelledby': title },
@@ -127,126 +134,111 @@ class QueueView {
         'div',
         { class: 'queue-head' },
         element('h2', { id: title }, step),
-        element('p', { class: 'quiet' }, countText(count, letters.length)),
+        element('p', { class: 'quiet' }, countText(this.#queue)),
       ),
-      problem !== undefined && element('p', { class: 'problem' }, ...sentence(problem)),
-      letters.length > 0 && element('div', { class: 'tools' }, this.#preview, this.#replay),
+      groups.length > 0 && element('div', { class: 'tools' }, this.#preview, this.#replay),
       this.#news,
-      letters.length > 0 &&
+      groups.length > 0 &&
         element(
           'div',
           { class: 'wide', role: 'region', 'aria-labelledby': title, tabindex: 0 },
-          element(
-            'table',
-            { 'aria-labelledby': title },
-            element(
-              'thead',
-              {},
-              element(
-                'tr',
-                {},
-                element('td', {}, this.#all),
-                ...head.map((name) => element('th', { scope: 'col' }, name)),
-              ),
-            ),
-            this.#body,
-          ),
+          table,
         ),
       this.#pages.node,
+      refused.length > 0 &&
+        element(
+          'ul',
+          { class: 'gaps' },
+          ...refused.map((why) => element('li', {}, `stays: ${why}`)),
+        ),
     );
   }
 
-  get #shown(): readonly DeadLetter[] {
-    return this.#queue.letters.slice(this.#pages.from, this.#pages.to);
+  get #shown(): readonly LetterGroup[] {
+    return this.#queue.groups.slice(this.#pages.from, this.#pages.to);
   }
 
   #draw(): void {
-    fill(this.#body, ...this.#shown.map((letter) => this.#rowOf(letter)));
+    fill(this.#body, ...this.#shown.map((group) => this.#rowOf(group)));
     this.#drawButtons();
   }
 
   #drawButtons(): void {
-    const count = this.#order().length;
-    setText(this.#preview, `What would it decide now: ${count}`);
-    this.#preview.disabled = count === 0;
+    const targets = this.#order();
+    setText(this.#preview, `What would it decide now (${targets.length})`);
+    this.#preview.disabled = targets.length === 0;
     if (this.#replay !== undefined) {
-      setText(this.#replay, `Replay ${count} …`);
-      this.#replay.disabled = count === 0;
+      setText(this.#replay, `Replay ${lettersText(this.#lettersOf(targets))} …`);
+      this.#replay.disabled = targets.length === 0;
     }
     this.#all.checked =
-      this.#shown.length > 0 && this.#shown.every(({ id }) => this.#chosen.has(id));
+      this.#shown.length > 0 && this.#shown.every(({ target }) => this.#chosen.has(target));
   }
 
-  /** Those that were chosen; where none is, all on this page that are hints. */
+  /** Those that were chosen; where none is, all on this page. What was replayed is no longer there. */
   #order(): readonly string[] {
-    const letters = this.#chosen.size > 0 ? this.#queue.letters : this.#shown;
-    return letters
-      .filter(
-        ({ id, invalid }) =>
-          invalid === undefined && (this.#chosen.size === 0 || this.#chosen.has(id)),
-      )
-      .map(({ id }) => id)
+    const groups = this.#chosen.size > 0 ? this.#queue.groups : this.#shown;
+    return groups
+      .map(({ target }) => target)
+      .filter((target) => !this.#replayed.has(target))
+      .filter((target) => this.#chosen.size === 0 || this.#chosen.has(target))
       .slice(0, maxOrder);
   }
 
-  #rowOf(letter: DeadLetter): HTMLElement {
-    const { id, target, cause, sentAt, receives, failure, invalid } = letter;
+  #lettersOf(targets: readonly string[]): number {
+    return this.#queue.groups
+      .filter(({ target }) => targets.includes(target))
+      .reduce((sum, { letters }) => sum + letters, 0);
+  }
+
+  #rowOf({ target, letters, cause, newest, failure }: LetterGroup): HTMLElement {
+    const isGone = this.#replayed.has(target);
     const choice = element('input', {
       type: 'checkbox',
-      'aria-label': `Choose the letter of ${target ?? 'no target'}`,
-      disabled: invalid !== undefined,
-      onchange: () => this.#choose(id, choice.checked),
+      'aria-label': `Choose ${target}`,
+      disabled: isGone,
+      onchange: () => this.#choose(target, choice.checked),
     });
-    choice.checked = this.#chosen.has(id);
-    const why = invalid ?? failure ?? 'no archive says why';
+    choice.checked = this.#chosen.has(target);
     return element(
       'tr',
-      { 'data-letter': id },
+      { class: isGone ? 'is-replayed' : undefined },
       element('td', {}, choice),
-      element(
-        'th',
-        { scope: 'row' },
-        target === undefined ? 'no hint' : element('a', { href: `#/${target}` }, ...nameOf(target)),
-        cause !== undefined && element('span', { class: 'quiet' }, ` ${cause}`),
-      ),
-      element('td', { class: 'long' }, why),
-      element('td', {}, sentAt !== undefined && moment(sentAt)),
-      element('td', { class: 'figure' }, receives === undefined ? '' : String(receives)),
-      element('td', { class: 'long told' }, this.#told.get(id)),
+      element('th', { scope: 'row' }, element('a', { href: `#/${target}` }, ...nameOf(target))),
+      element('td', { class: 'figure' }, letters.toLocaleString()),
+      element('td', { class: 'long' }, failure ?? 'no archive says why'),
+      element('td', {}, moment(newest), element('span', { class: 'quiet' }, ` for ${cause}`)),
+      element('td', { class: 'long told' }, this.#told.get(target)),
     );
   }
 
-  #choose(id: string, isChosen: boolean): void {
+  #choose(target: string, isChosen: boolean): void {
     if (isChosen) {
-      this.#chosen.add(id);
+      this.#chosen.add(target);
     } else {
-      this.#chosen.delete(id);
+      this.#chosen.delete(target);
     }
     this.#drawButtons();
   }
 
   #chooseAll(isChosen: boolean): void {
-    for (const { id, invalid } of this.#shown) {
-      if (invalid === undefined) {
-        this.#choose(id, isChosen);
-      }
+    for (const { target } of this.#shown.filter((group) => !this.#replayed.has(group.target))) {
+      this.#choose(target, isChosen);
     }
     this.#draw();
   }
 
   async #askPreview(): Promise<void> {
     const { step } = this.#queue;
-    const ids = this.#order();
-    setText(this.#news, `Looking at ${ids.length} …`);
-    this.#preview.disabled = true;
-    const answer = await tell<readonly LetterPreview[]>('/api/preview', { step, ids });
-    this.#preview.disabled = false;
+    const targets = this.#order();
+    setText(this.#news, `Looking at ${targets.length} …`);
+    const answer = await tell<readonly LetterPreview[]>('/api/preview', { step, targets });
     if (answer.kind === 'failed') {
       fill(this.#news, ...sentence(answer.why));
       return;
     }
     for (const preview of answer.value) {
-      this.#told.set(preview.id, previewText(preview));
+      this.#told.set(preview.target, previewText(preview));
     }
     setText(
       this.#news,
@@ -257,9 +249,9 @@ class QueueView {
 
   async #askReplay(): Promise<void> {
     const { step } = this.#queue;
-    const ids = this.#order();
+    const targets = this.#order();
     const isWanted = await confirmed(
-      `Replay ${ids.length === 1 ? 'one letter' : `${ids.length} letters`} of ${step}?`,
+      `Replay ${lettersText(this.#lettersOf(targets))} of ${step}?`,
       `Each is sent to the queue of ${step} again, and deleted here once that queue has it. The step then reads its target anew and does what it decides.`,
       'Replay',
     );
@@ -267,28 +259,26 @@ class QueueView {
       setText(this.#news, 'Nothing was replayed.');
       return;
     }
-    setText(this.#news, `Replaying ${ids.length} …`);
-    this.#take(await tell<readonly ReplayedLetter[]>('/api/replay', { step, ids }));
-  }
-
-  #take(answer: Answer<readonly ReplayedLetter[]>): void {
+    setText(this.#news, 'Replaying …');
+    const answer = await tell<ReplayOutcome>('/api/replay', { step, targets });
     if (answer.kind === 'failed') {
       fill(this.#news, ...sentence(answer.why));
       return;
     }
-    for (const { id, message } of answer.value) {
-      this.#told.set(id, element('span', {}, message));
-      this.#chosen.delete(id);
-    }
-    const replayed = answer.value.filter(({ isReplayed }) => isReplayed).length;
-    setText(this.#news, `Replayed ${replayed} of ${answer.value.length}.`);
+    targets.forEach((target) => this.#replayed.add(target));
+    this.#chosen.clear();
+    fill(this.#news, ...answer.value.says.map((line) => element('p', {}, line)));
     this.#draw();
   }
 }
 
-function countText(count: number, shown: number): string {
-  const all = `${count.toLocaleString()} ${count === 1 ? 'letter' : 'letters'}`;
-  return shown < count ? `${all}; the first ${shown.toLocaleString()} are shown` : all;
+function countText({ seen, groups, isCut }: DeadLetterQueue): string {
+  const about = groups.length === 1 ? 'one target' : `${groups.length.toLocaleString()} targets`;
+  return `${lettersText(seen)} about ${about}${isCut ? '; there are more' : ''}`;
+}
+
+function lettersText(count: number): string {
+  return count === 1 ? 'one letter' : `${count.toLocaleString()} letters`;
 }
 
 function previewText({ outcome, reason, message, effects }: LetterPreview): HTMLElement {
