@@ -6,13 +6,13 @@ import {
 } from '#shared/api/annotations.ts';
 import { goverseLabel, shardLabel } from '#shared/api/labels.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import type { ResourceKind } from '#shared/kube/resources.ts';
+import type { ResourceKind, TargetKind } from '#shared/kube/resources.ts';
 
 /** What one step wants to hear about its targets. Its own record and the spec's generation are always among it. */
 export interface Route {
   readonly step: StepName;
   /** The kind of object the step reconciles. */
-  readonly target: ResourceKind;
+  readonly target: TargetKind;
   /** Steps whose records on the same target it reads. */
   readonly records: readonly StepName[];
   /** Condition types, written by others on the same target, that it reads. */
@@ -149,4 +149,13 @@ export function watchedKinds({ routes, memberships, references }: Routing): Reso
       ...references.map((reference) => reference.kind),
     ]),
   ];
+}
+
+/** The kind of object that a step reconciles. */
+export function targetOf(step: StepName): TargetKind {
+  const route = routing.routes.find((each) => each.step === step);
+  if (route === undefined) {
+    throw new RangeError(`there is no route of ${step}`);
+  }
+  return route.target;
 }

@@ -40,12 +40,17 @@ export function knowsQueues(
 
 const regionalHost = /^https:\/\/sqs\.([a-z0-9-]+)\.amazonaws\./;
 
+/** The region in the queues' URLs; `undefined` where it is not there to see. */
+export function regionOfQueues(urlPrefix: string): string | undefined {
+  return regionalHost.exec(urlPrefix)?.[1];
+}
+
 /** Whether the queues are in the region that requests are signed for, for a schema's `refine` with {@link regionsDiffer}. */
 export function isInQueuesRegion(config: {
   readonly AWS_REGION?: string | undefined;
   readonly MILLRACE_QUEUE_URL_PREFIX?: string | undefined;
 }): boolean {
-  const region = regionalHost.exec(config.MILLRACE_QUEUE_URL_PREFIX ?? '')?.[1];
+  const region = regionOfQueues(config.MILLRACE_QUEUE_URL_PREFIX ?? '');
   return region === undefined || config.AWS_REGION === undefined || region === config.AWS_REGION;
 }
 

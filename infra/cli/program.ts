@@ -58,6 +58,7 @@ function addCommands(program: Command, finish: Finish): void {
   addConfig(program, finish);
   addDoctor(program, finish);
   addReset(program, finish);
+  addReplay(program, finish);
 }
 
 function addDev(program: Command, finish: Finish): void {
@@ -208,6 +209,41 @@ function addReset(program: Command, finish: Finish): void {
     .action(async (target: string, step: string, flags) => {
       const { reset } = await import('./commands/reset.ts');
       finish(await reset(target, step, flags));
+    });
+}
+
+function addReplay(program: Command, finish: Finish): void {
+  withOutput(withSettings(program.command('replay')))
+    .description(
+      'Send hints again: from dead-letter queues, an archive or a file; or say what that would lead to.',
+    )
+    .option('--dlq [step...]', 'the letters in the dead-letter queues of these steps (else of all)')
+    .option(
+      '--archive <url>',
+      'the hints in an archive; beside --dlq or --file what was decided then',
+    )
+    .option('--file <path>', 'hints, archive entries or messages as JSON lines; - is stdin')
+    .option('--target <target>', 'only this target: shd/<namespace>/<name>; repeats', appended)
+    .option('--step <step>', 'only this step; repeats', appended)
+    .option('--reason <reason>', 'only what was decided, or failed, for this reason', appended)
+    .option('--since <time>', 'only from then on: an RFC 3339 time, or 30m, 2h, 3d ago')
+    .option('--until <time>', 'only before then')
+    .option('--limit <count>', 'send no more than so many')
+    .option('--every', 'every hint of an archive, not only the newest of each target and step')
+    .option('--dry-run', 'send nothing: say what each step would decide now; 1 where that differs')
+    .option('--rate <count>', 'hints a second, at most 500 (else 50)')
+    .option('--discard-invalid', 'copy and delete letters that are no hint')
+    .option('--yes', 'do not ask')
+    .option(
+      '--queue-url-prefix <url>',
+      "the stack's output QueueUrlPrefix (else MILLRACE_QUEUE_URL_PREFIX, else a running dev's)",
+    )
+    .option('--queue-endpoint <url>', 'another SQS endpoint (else MILLRACE_QUEUE_ENDPOINT)')
+    .option('--region <region>', "the queues' region (else AWS_REGION, else the URL's)")
+    .addHelpText('after', example('millrace replay --dlq pool-pods --dry-run'))
+    .action(async (flags) => {
+      const { replay } = await import('./commands/replay.ts');
+      finish(await replay(flags));
     });
 }
 

@@ -1,14 +1,8 @@
 import type { SQSBatchItemFailure, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import pLimit from 'p-limit';
 import * as z from 'zod';
-import { type Hint, hintSchema, maxHintBytes } from '#events/hint.ts';
-import {
-  type KubeObject,
-  type ResourceKind,
-  type TargetKind,
-  resourceTypes,
-  shortNames,
-} from '#shared/kube/resources.ts';
+import type { Hint } from '#events/hint.ts';
+import { type KubeObject, type TargetKind, shortNames } from '#shared/kube/resources.ts';
 import type { KubeReader } from '#shared/kube/kube.ts';
 import { commaList, logLevel, readConfig } from './config.ts';
 import { RefusedEffect, RetryableError, TerminalError, describeError } from './errors.ts';
@@ -18,6 +12,7 @@ import { type Logger, createLogger } from './logger.ts';
 import { LookMeter } from './look-meter.ts';
 import { type LookStory, OpenStory, type Recorder, recordLooks } from './look-story.ts';
 import type { Ports } from './ports.ts';
+import { readHint } from './read-hint.ts';
 import { present } from './read.ts';
 import { type SandboxParts, deadlineOf, inSandbox } from './sandbox.ts';
 import type { Step } from './step.ts';
@@ -220,44 +215,6 @@ export async function runBatch<T extends TargetKind, Snapshot>(
     await recordLooks(step, stories, recorder, { ...parts, remainingMs });
   }
   return { batchItemFailures };
-}
-
-/** A hint of this cluster, an allowed namespace and this step's kind, or the sentence why not. */
-function readHint(
-  body: string,
-  kind: ResourceKind,
-  config: PipelineParts['config'],
-): Hint | string {
-  if (Buffer.byteLength(body) > maxHintBytes) {
-    // Also bounds what the refusals below may quote.
-    return `the message is longer than the ${maxHintBytes} bytes of a hint`;
-  }
-  let json: unknown;
-  try {
-    json = JSON.parse(body);
-  } catch {
-    return 'the message is not JSON';
-  }
-  const parsed = hintSchema.safeParse(json);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    const parts = [issue?.path.join('.') ?? '', issue?.message ?? ''].filter((part) => part !== '');
-    return `the message is no hint: ${parts.join(' ')}`;
-  }
-  const hint = parsed.data;
-  if (hint.source !== config.MILLRACE_CLUSTER_ID) {
-    return 'the hint is of another cluster';
-  }
-  if (hint.data.kind !== kind || !hint.subject.startsWith(`${resourceTypes[kind].plural}/`)) {
-    return `the hint is not about a ${kind}`;
-  }
-  if (
-    config.MILLRACE_NAMESPACES.length > 0 &&
-    !config.MILLRACE_NAMESPACES.includes(hint.data.namespace)
-  ) {
-    return 'the namespace is not among those allowed';
-  }
-  return hint;
 }
 
 /** The look as a span: a child of what caused its hint; hints that only share the look are linked. */

@@ -1,3 +1,21 @@
+/** An answer of SQS that is a refusal: nothing of what was asked for was done, unless the server itself failed. */
+export class QueueRefusal extends Error {
+  /** SQS's word for it: `QueueDoesNotExist`. */
+  readonly word: string;
+  /** Whether asking again will be refused again. */
+  readonly isLasting: boolean;
+
+  constructor(message: string, word: string, status: number) {
+    super(message);
+    this.name = 'QueueRefusal';
+    this.word = word;
+    this.isLasting = status < 500 && status !== 429 && !passing.test(word);
+  }
+}
+
+/** Words for a refusal that passes by itself, whatever its status. */
+const passing = /Throttl|TooManyRequests|RequestLimitExceeded|SlowDown|RequestTimeout/;
+
 /** Where was sent to, and as whom. */
 export interface Sent {
   /** `https://sqs.eu-west-1.amazonaws.com/123456789012/millrace-prod-drain-step` */
@@ -5,6 +23,8 @@ export interface Sent {
   /** The host that was asked. */
   readonly host: string;
   readonly region: string;
+  /** What was asked for, where it was not to send: `sqs:ReceiveMessage`. */
+  readonly action?: string;
 }
 
 /**
@@ -12,7 +32,10 @@ export interface Sent {
  *
  * @param type the word that SQS has for it, `QueueDoesNotExist`
  */
-export function explainRefusal(type: string, { queueUrl, region }: Sent): string | undefined {
+export function explainRefusal(
+  type: string,
+  { queueUrl, region, action }: Sent,
+): string | undefined {
   const queue = queueUrl.replace(/^.*\//, '');
   const place = `account and region in MILLRACE_QUEUE_URL_PREFIX (${queueUrl.slice(0, -queue.length)})`;
   switch (type) {
@@ -21,7 +44,9 @@ export function explainRefusal(type: string, { queueUrl, region }: Sent): string
       return `there is no queue ${queue}: check MILLRACE_STAGE, and ${place}`;
     case 'AccessDenied':
     case 'AccessDeniedException':
-      return `not allowed to send to ${queue}: name this sender in queue-senders of the stack, and check the ${place}`;
+      return action === undefined
+        ? `not allowed to send to ${queue}: name this sender in queue-senders of the stack, and check the ${place}`
+        : `not allowed to ask for ${action} of ${queue}: allow it to this identity, and check the ${place}`;
     case 'SignatureDoesNotMatch':
     case 'InvalidSignatureException':
     case 'IncompleteSignature':
@@ -33,6 +58,8 @@ export function explainRefusal(type: string, { queueUrl, region }: Sent): string
     case 'ExpiredToken':
     case 'ExpiredTokenException':
       return 'the credentials of AWS have ended: see why what renews them does not';
+    case 'CredentialsProviderError':
+      return 'there are no credentials of AWS: sign in, and set AWS_PROFILE, or the variables that name them';
     default:
       return undefined;
   }

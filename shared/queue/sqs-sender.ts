@@ -2,7 +2,7 @@ import type { defaultProvider as DefaultProvider } from '@aws-sdk/credential-pro
 import aws4 from 'aws4';
 import * as z from 'zod';
 import { connectHttp, readText } from '#shared/http/connection.ts';
-import { type Sent, explainRefusal, explainSilence } from './explain.ts';
+import { QueueRefusal, type Sent, explainRefusal, explainSilence } from './explain.ts';
 import type { QueueEntry, QueueSender, SendOutcome } from './queue.ts';
 
 export interface SqsSenderAccess {
@@ -11,6 +11,8 @@ export interface SqsSenderAccess {
   readonly endpoint?: string;
   /** How long one request may take, in milliseconds; then it counts as not answered. Default 10 000. */
   readonly requestTimeoutMs?: number;
+  /** Who sends; found by the SDK's usual chain when absent. An embedded queue takes any. */
+  readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string };
 }
 
 export interface SqsSender extends QueueSender {
@@ -68,7 +70,7 @@ export function connectSqsSender(access: SqsSenderAccess, queueUrlPrefix: string
     entries: readonly QueueEntry[],
     signal?: AbortSignal,
   ): Promise<SendOutcome> {
-    credentials ??= await credentialChain(region);
+    credentials ??= await credentialChain(access);
     const sent = { queueUrl: `${queueUrlPrefix}${queue}`, host: server.host, region };
     const body = JSON.stringify({
       QueueUrl: sent.queueUrl,
@@ -116,15 +118,18 @@ export function connectSqsSender(access: SqsSenderAccess, queueUrlPrefix: string
 }
 
 /** The SDK's usual chain: environment, container, web identity, files. It renews what expires. */
-async function credentialChain(region: string): Promise<CredentialChain> {
+async function credentialChain({ region, credentials }: SqsSenderAccess): Promise<CredentialChain> {
+  if (credentials !== undefined) {
+    return async () => credentials;
+  }
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
   return defaultProvider({ clientConfig: { region } });
 }
 
-/** @throws Error with the server's own words where it took nothing */
+/** @throws QueueRefusal with the server's own words where it took nothing */
 function outcomeOf(status: number, text: string, sent: Sent): SendOutcome {
   if (status !== 200) {
-    throw new Error(refusalOf(status, text, sent));
+    throw refusalOf(status, text, sent);
   }
   const { Successful, Failed } = outcomeSchema.parse(JSON.parse(text));
   return {
@@ -133,7 +138,7 @@ function outcomeOf(status: number, text: string, sent: Sent): SendOutcome {
   };
 }
 
-function refusalOf(status: number, text: string, sent: Sent): string {
+function refusalOf(status: number, text: string, sent: Sent): QueueRefusal {
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -150,5 +155,5 @@ function refusalOf(status: number, text: string, sent: Sent): string {
   const words = [word, Message].filter((each) => each !== undefined && each !== '');
   const told = `the queue answered ${status}${words.length === 0 ? '' : `: ${words.join(': ')}`}`;
   const explained = explainRefusal(word, sent);
-  return explained === undefined ? told : `${explained} (${told})`;
+  return new QueueRefusal(explained === undefined ? told : `${explained} (${told})`, word, status);
 }

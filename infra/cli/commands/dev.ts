@@ -1,9 +1,11 @@
 import { join } from 'node:path';
+import { toText, wallClock } from '#shared/kernel/instant.ts';
 import { type Cluster, openCluster, readClusterId } from '../cluster.ts';
 import { readDefinitions } from '../definitions.ts';
 import { type Children, startChildren } from '../dev/children.ts';
 import { refreshCredentials, writeCredentials } from '../dev/credentials.ts';
 import { createOutput } from '../dev/output.ts';
+import { type Running, removeRunning, writeRunning } from '../dev/running.ts';
 import { installDefinitions } from '../install.ts';
 import {
   type Settings,
@@ -58,8 +60,11 @@ export async function dev(flags: DevFlags): Promise<0> {
       stopping.signal,
     );
     const asked = askedToStop();
-    output.begin(announcement({ children, archive: textOfPlace(archive) }, settings, flags));
+    const archiveText = textOfPlace(archive);
+    await writeRunning(folder, runningOf(children, settings, clusterId, archiveText));
+    output.begin(announcement({ children, archive: archiveText }, settings, flags));
     await asked;
+    await removeRunning(folder);
     await stop(children);
     stopping.abort();
     await refreshing;
@@ -81,6 +86,27 @@ async function requireDefinitions({ kube }: Cluster): Promise<void> {
       remark(`whether ${name} is installed is unknown: ${read.why}`);
     }
   }
+}
+
+function runningOf(
+  children: Children,
+  settings: Settings,
+  cluster: string,
+  archive: string,
+): Running {
+  const { relayUrl: relay, queueUrl: queue, workerUrl: worker } = children;
+  return {
+    v: 1,
+    pid: process.pid,
+    since: toText(wallClock()),
+    cluster,
+    stage: settings.stage.value,
+    region: settings.region.value,
+    queue,
+    relay,
+    worker,
+    ...(settings.recorded.value === 'off' ? {} : { archive }),
+  };
 }
 
 /** What dev says first, as JSON or for people. */

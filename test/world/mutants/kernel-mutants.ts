@@ -2,6 +2,7 @@ import type { Mutant } from './mutant.ts';
 
 const executor = 'shared/kernel/execute.ts';
 const pipeline = 'shared/kernel/pipeline.ts';
+const hintReader = 'shared/kernel/read-hint.ts';
 const record = 'shared/kernel/record.ts';
 
 /** The executor, the pipeline around it, and what reads a record. */
@@ -137,7 +138,7 @@ export const kernelMutants: readonly Mutant[] = [
   },
   {
     id: 'pipeline-cluster-unchecked',
-    file: pipeline,
+    file: hintReader,
     find: 'if (hint.source !== config.MILLRACE_CLUSTER_ID) {',
     replace: "if (hint.source === '') {",
     breaks: 'Hints of another cluster are followed.',
@@ -145,7 +146,7 @@ export const kernelMutants: readonly Mutant[] = [
   },
   {
     id: 'pipeline-namespace-unchecked',
-    file: pipeline,
+    file: hintReader,
     find: 'config.MILLRACE_NAMESPACES.length > 0 &&',
     replace: 'config.MILLRACE_NAMESPACES.length > 1_000 &&',
     breaks: 'Targets in namespaces that were not allowed are looked at.',

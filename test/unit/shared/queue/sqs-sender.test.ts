@@ -114,8 +114,8 @@ describe('a batch', () => {
     }
 
     expect(errors.map(String)).toEqual([
-      'Error: the queue answered 400: RequestThrottled: Rate exceeded',
-      'Error: the queue answered 503',
+      'QueueRefusal: the queue answered 400: RequestThrottled: Rate exceeded',
+      'QueueRefusal: the queue answered 503',
     ]);
   });
 
