@@ -59,6 +59,7 @@ function addCommands(program: Command, finish: Finish): void {
   addDoctor(program, finish);
   addReset(program, finish);
   addReplay(program, finish);
+  addUi(program, finish);
 }
 
 function addDev(program: Command, finish: Finish): void {
@@ -244,6 +245,29 @@ function addReplay(program: Command, finish: Finish): void {
     .action(async (flags) => {
       const { replay } = await import('./commands/replay.ts');
       finish(await replay(flags));
+    });
+}
+
+function addUi(program: Command, finish: Finish): void {
+  withSettings(program.command('ui'))
+    .summary('show targets, their past and dead letters as a page')
+    .description(
+      'Serve a page for this machine alone: what every target waits for, what became of it, and the dead letters.',
+    )
+    .option('--port <port>', 'where it listens on 127.0.0.1 (else any free port)')
+    .option('--write', 'let the page replay dead letters; it only looks without')
+    .option('--archive <url>', 'where decisions are archived (else what dev recorded here)')
+    .option(
+      '--queue-url-prefix <url>',
+      "the stack's output QueueUrlPrefix (else MILLRACE_QUEUE_URL_PREFIX, else a running dev's)",
+    )
+    .option('--queue-endpoint <url>', 'another SQS endpoint (else MILLRACE_QUEUE_ENDPOINT)')
+    .option('--region <region>', "the queues' region (else AWS_REGION, else the URL's)")
+    .option('--json', 'print one JSON line when it is ready')
+    .addHelpText('after', example('millrace ui -n db --archive s3://millrace-archive'))
+    .action(async (flags) => {
+      const { ui } = await import('./commands/ui.ts');
+      finish(await ui(flags));
     });
 }
 

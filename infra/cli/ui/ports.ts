@@ -38,7 +38,7 @@ export interface Window {
 export interface PagePorts {
   readonly session: Session;
   readonly targets: TargetList;
-  story(id: string, signal: AbortSignal): Promise<TargetStory | undefined>;
+  story(id: string): Promise<TargetStory | undefined>;
   timeline(id: string, window: Window, signal: AbortSignal): Promise<Timeline | undefined>;
   readonly letters: LetterPorts;
 }
@@ -50,7 +50,7 @@ export interface StepOrder extends ReplayOrder {
 
 /** The dead-letter queues. */
 export interface LetterPorts {
-  list(signal: AbortSignal): Promise<DeadLetters>;
+  list(): Promise<DeadLetters>;
   preview(order: StepOrder, signal: AbortSignal): Promise<readonly LetterPreview[]>;
   /** Absent where the page may not write: then there is nothing to call. */
   readonly replay?: (order: StepOrder, signal: AbortSignal) => Promise<ReplayOutcome>;

@@ -119,11 +119,11 @@ async function show(visit: Visit): Promise<void> {
     case '/feed':
       return feed(ports, response);
     case '/api/story':
-      return tell(visit, await ports.story(id, signal));
+      return tell(visit, await ports.story(id));
     case '/api/timeline':
       return tell(visit, await ports.timeline(id, { from: instantOf(url) }, signal));
     case '/api/letters':
-      return tell(visit, await ports.letters.list(signal));
+      return tell(visit, await ports.letters.list());
     default:
       return refuse(visit, 404, 'there is nothing here');
   }

@@ -65,12 +65,18 @@ export class DecisionTable {
 
   /** Turns to a decision and gives it the focus. */
   open(place: number): void {
+    cancelAnimationFrame(this.#frame);
+    this.#places = this.#placesInView();
     const at = this.#places.indexOf(place);
     if (at !== -1) {
       this.#pages.show(at);
       this.#draw();
-      this.#body.querySelector<HTMLElement>(`[data-place="${place}"]`)?.focus();
+      this.#focus(String(place));
     }
+  }
+
+  #focus(place: string): void {
+    this.#body.querySelector<HTMLElement>(`[data-place="${place}"]`)?.focus();
   }
 
   redraw(): void {
@@ -100,7 +106,12 @@ export class DecisionTable {
     this.#pages.size = this.#places.length;
     setText(this.#title, `Decisions in view: ${this.#places.length.toLocaleString()}`);
     const shown = this.#places.slice(this.#pages.from, this.#pages.to);
+    // Rows are made anew; the one with the focus keeps it.
+    const focused = this.#body.querySelector<HTMLElement>(':focus')?.dataset['place'];
     fill(this.#body, ...shown.flatMap((place) => this.#rowOf(place) ?? []));
+    if (focused !== undefined) {
+      this.#focus(focused);
+    }
   }
 
   #rowOf(place: number): HTMLTableRowElement | undefined {

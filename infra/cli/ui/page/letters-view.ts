@@ -25,6 +25,8 @@ export class LettersView {
   readonly #body = byId('letters-body');
   #canWrite = false;
   #isOpen = false;
+  /** Counts what was asked: an answer to an earlier question is no answer any more. */
+  #asked = 0;
 
   introduce({ canWrite }: Session): void {
     if (canWrite !== this.#canWrite) {
@@ -41,9 +43,13 @@ export class LettersView {
   }
 
   async #load(): Promise<void> {
+    this.#asked += 1;
+    const asked = this.#asked;
     fill(this.#body, element('p', { class: 'reading' }, 'Reading the queues …'));
     const answer = await read<DeadLetters>('/api/letters', {});
-    fill(this.#body, ...this.#drawn(answer));
+    if (asked === this.#asked) {
+      fill(this.#body, ...this.#drawn(answer));
+    }
   }
 
   #drawn(answer: Answer<DeadLetters>): Node[] {
@@ -141,7 +147,7 @@ class QueueView {
       groups.length > 0 &&
         element(
           'div',
-          { class: 'wide', role: 'region', 'aria-labelledby': title, tabindex: 0 },
+          { class: 'wide', role: 'region', 'aria-label': `Letters of ${step}`, tabindex: 0 },
           table,
         ),
       this.#pages.node,
