@@ -219,10 +219,14 @@ describe.skipIf(missingBrowser !== undefined || missingControlPlane !== undefine
       while ((await page.locator('[role=application]:focus').count()) === 0) {
         await page.keyboard.press('Tab');
       }
-      await page.keyboard.press('End');
-
       const strip = page.locator('.strip');
-      await strip.getByText('DatabaseMissing').waitFor();
+      await page.keyboard.press('End');
+      await strip.locator('time').waitFor();
+      const last = await strip.textContent();
+      await page.keyboard.press('Home');
+      await strip.getByText('NothingScheduled').waitFor();
+
+      expect(await strip.textContent()).not.toBe(last);
       await page.keyboard.press('Enter');
       await page.locator('.decisions tbody button:focus').waitFor();
     });
@@ -280,7 +284,7 @@ describe.skipIf(missingBrowser !== undefined || missingControlPlane !== undefine
 
       expect(buttons).toBe(0);
       expect(status).toBe(403);
-      await page.locator('#letters').getByText('DatabaseMissing').first().waitFor();
+      await page.locator('#letters').getByText('NobodyLeaves').waitFor();
     });
 
     test('a letter that is replayed after a question is looked at by its step, and gone', async () => {

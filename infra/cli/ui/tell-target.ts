@@ -1,6 +1,5 @@
-import type { Explanation, NextLook, StepSight } from '../sight/model.ts';
+import type { Explanation, NextLook, Sight, StepSight } from '../sight/model.ts';
 import type { SeenTarget } from '../sight/seen.ts';
-import type { Sight } from '../sight/model.ts';
 import type { StepStory, TargetRow, TargetStory, ToldCondition } from './protocol.ts';
 
 /** A target's row in the list. */
@@ -48,7 +47,7 @@ function stepStory(step: StepSight): StepStory {
     standing: step.standing,
     ...(reason === null ? {} : { reason }),
     says: step.meaning,
-    ...(told === null ? {} : { told }),
+    ...(told === null || isSaid(told, step.meaning) ? {} : { told }),
     ...(waitsFor === null ? {} : { waitsFor }),
     ...(since === null ? {} : { since }),
     todo: step.todo,
@@ -56,6 +55,11 @@ function stepStory(step: StepSight): StepStory {
     ...(look === null ? {} : { look: `${look.text}${look.isOverdue ? ', overdue' : ''}` }),
     notes: step.notes,
   };
+}
+
+/** Whether a step's own words are those of the meaning once more. */
+function isSaid(told: string, meaning: string): boolean {
+  return `${told}.`.toLowerCase() === meaning.toLowerCase();
 }
 
 /** The instant where there is one, else how often. */
