@@ -136,7 +136,9 @@ function pastEvents({ events, kind }: Past, decisions: readonly Draft[]): Draft[
   const known = new Map<string, number[]>();
   for (const { step, reason, at } of decisions) {
     const key = `${step} ${reason}`;
-    known.set(key, [...(known.get(key) ?? []), at]);
+    const times = known.get(key) ?? [];
+    times.push(at);
+    known.set(key, times);
   }
   return events
     .filter(
