@@ -72,6 +72,7 @@ function addCommands(program: Command, finish: Finish): void {
   addDoctor(program, finish);
   addReset(program, finish);
   addReplay(program, finish);
+  addUi(program, finish);
   addCompletion(program, finish);
   addHelp(program);
 }
@@ -318,6 +319,27 @@ function selections(): readonly Option[] {
     new Option('--limit <count>', 'no more than so many'),
     new Option('--every', 'every hint of an archive, not only the newest for target and step'),
   ];
+}
+
+function addUi(program: Command, finish: Finish): void {
+  const page = withSettings(program.command('ui'), variablesOfReplay)
+    .summary('show targets, their past and dead letters as a page')
+    .description(
+      'Serve a page for this machine alone: what every target waits for, what became of it, and the dead letters.',
+    );
+  for (const option of queues()) {
+    page.addOption(option.helpGroup('Queues:'));
+  }
+  page
+    .option('--port <port>', 'where it listens on 127.0.0.1 (else any free port)')
+    .option('--write', 'let the page replay dead letters; it only looks without')
+    .option('--archive <url>', 'where decisions are archived (else what dev recorded here)')
+    .option('--json', 'print one JSON line when it is ready')
+    .addHelpText('after', example('millrace ui -n db --archive s3://millrace-archive'))
+    .action(async (flags) => {
+      const { ui } = await import('./commands/ui.ts');
+      finish(await ui(flags));
+    });
 }
 
 function queues(): readonly Option[] {
