@@ -107,11 +107,16 @@ class Letters {
   }
 
   get words(): readonly string[] {
-    return [
-      ...['replay', '--dlq', step, '--yes', '--json', '--stage', stage, '--rate', '500'],
-      ...['--kubeconfig', join(folder, 'kubeconfig'), '--cluster-id', cluster],
-      ...['--queue-endpoint', this.#queue.announced.url, '--region', region],
-    ];
+    const options = {
+      '--dlq': step,
+      '--stage': stage,
+      '--rate': '500',
+      '--kubeconfig': join(folder, 'kubeconfig'),
+      '--cluster-id': cluster,
+      '--queue-endpoint': this.#queue.announced.url,
+      '--region': region,
+    };
+    return ['replay', '--yes', '--json', ...Object.entries(options).flat()];
   }
 
   get environment(): Record<string, string> {
@@ -141,11 +146,7 @@ class Letters {
       stdio: 'ignore',
     });
     const exited = once(child, 'exit');
-    let isOver = false;
-    void exited.then(() => {
-      isOver = true;
-    });
-    while (!isOver && this.lines() < before + lines) {
+    while (child.exitCode === null && this.lines() < before + lines) {
       await new Promise((resolve) => setImmediate(resolve));
     }
     child.kill('SIGKILL');
