@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { databaseStatusSchema } from '#shared/api/database.ts';
 import type { RepositoryOwner } from '#shared/api/repository-owner.ts';
 import type { WantedRepository } from '#shared/api/repository.ts';
 import { allow, byKind, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
@@ -44,7 +43,11 @@ const database = allow<DatabaseView>({
   confirmed: z.string().nullable(),
   conditions: conditions,
   observedGeneration: z.number().nullable(),
-  repository: databaseStatusSchema.shape.repository.unwrap().nullable(),
+  repository: allow<NonNullable<DatabaseView['repository']>>({
+    hash: z.string(),
+    owner: z.string().optional(),
+    checkedAt: z.string(),
+  }).nullable(),
 });
 
 function repositoryRead<T>(value: z.ZodType<T>): z.ZodType<RepositoryRead<T>> {

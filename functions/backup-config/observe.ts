@@ -1,3 +1,4 @@
+import { isOfStep } from '#shared/api/condition.ts';
 import { confirmRepository, recordAnnotation } from '#shared/api/annotations.ts';
 import { wantedRepository } from '#shared/api/repository.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
@@ -77,7 +78,7 @@ function databaseView(
     dataPlaneName: spec.name,
     wanted: wantedRepository({ metadata, spec }),
     confirmed: metadata.annotations?.[confirmRepository] ?? null,
-    conditions: status?.conditions ?? [],
+    conditions: (status?.conditions ?? []).filter(isOfStep),
     observedGeneration: status?.observedGeneration ?? null,
     repository: status?.repository ?? null,
   };

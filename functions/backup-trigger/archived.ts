@@ -1,10 +1,5 @@
 import * as z from 'zod';
-import {
-  type BackupEngine,
-  type BackupSchedule,
-  backupEngines,
-  backupStatusFields,
-} from '#shared/api/backup.ts';
+import { type BackupEngine, type BackupSchedule, type SlotResult } from '#shared/api/backup.ts';
 import type { JobTemplate } from '#shared/api/job-template.ts';
 import { allow, byKind, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import {
@@ -44,7 +39,7 @@ const schedule = allow<ScheduleView>({
     every: allow<TimingOf<'every'>>({ kind: z.literal('every'), seconds: z.number() }),
   }),
   type: backupType,
-  engine: z.enum(backupEngines) satisfies z.ZodType<BackupEngine>,
+  engine: oneOf<BackupEngine>({ admin: true, job: true }),
   isSuspended: z.boolean(),
   catchUp: oneOf<BackupSchedule['catchUp']>({ latest: true, none: true }),
   startingDeadlineSeconds: z.number(),
@@ -64,6 +59,52 @@ const request = byKind<RequestView>({
   invalid: allow<RequestOf<'invalid'>>({ kind: z.literal('invalid') }),
 });
 
+type Fields = StatusView['fields'];
+
+const result = oneOf<SlotResult | 'running'>({
+  succeeded: true,
+  failed: true,
+  skipped: true,
+  adopted: true,
+  unknown: true,
+  running: true,
+});
+
+/** backup-trigger's own part of the status. */
+const fields = allow<Fields>({
+  backups: z
+    .array(
+      allow<NonNullable<Fields['backups']>[number]>({
+        schedule: z.string(),
+        lastSlot: z.string().optional(),
+        lastResult: result.optional(),
+        lastReason: z.string().optional(),
+        lastSuccess: z.string().optional(),
+        lastDurationSeconds: z.number().optional(),
+        lastSizeBytes: z.number().optional(),
+        next: z.array(z.string()),
+      }),
+    )
+    .optional(),
+  backupRun: allow<NonNullable<Fields['backupRun']>>({
+    schedule: z.string(),
+    slot: z.string(),
+    type: backupType,
+    attempt: z.number(),
+    since: z.string(),
+    job: z.string().optional(),
+  }).optional(),
+  backupRequest: allow<NonNullable<Fields['backupRequest']>>({
+    request: z.string(),
+    result,
+  }).optional(),
+  lastBackup: allow<NonNullable<Fields['lastBackup']>>({
+    any: z.string().optional(),
+    full: z.string().optional(),
+  }).optional(),
+  nextBackup: z.string().optional(),
+});
+
 const shard = allow<ShardView>({
   namespace: z.string(),
   name: z.string(),
@@ -79,7 +120,7 @@ const shard = allow<ShardView>({
   specChangedAt: z.string().nullable(),
   status: allow<StatusView>({
     condition: condition.nullable(),
-    fields: allow<StatusView['fields']>(backupStatusFields),
+    fields,
   }),
 });
 

@@ -1,7 +1,7 @@
 import * as z from 'zod';
-import { type DrainRecord, drainRecordSchema } from '#shared/api/drain-record.ts';
-import { shardStatusSchema } from '#shared/api/shard.ts';
-import { allow, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
+import { type DrainCause, type DrainRecord, drainRecordSchema } from '#shared/api/drain-record.ts';
+import type { ShardStatus } from '#shared/api/shard.ts';
+import { allow, entriesOf, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import { databaseView, poolerId, poolerListing, poolerStatus } from '#shared/archive/data-plane.ts';
 import { condition } from '#shared/archive/kubernetes.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
@@ -36,8 +36,17 @@ const shard = allow<ShardView>({
     }),
   ),
   drained: condition.nullable(),
-  primary: shardStatusSchema.shape.primary.nullable(),
-  drain: shardStatusSchema.shape.drain.nullable(),
+  primary: allow<NonNullable<ShardStatus['primary']>>({
+    pod: z.string(),
+    pooler: z.string(),
+    rule: z.string(),
+  }).nullish(),
+  drain: allow<NonNullable<ShardStatus['drain']>>({
+    pod: z.string(),
+    cause: oneOf<DrainCause>({ surplus: true, requested: true, failed: true }),
+    since: z.string(),
+    waitsFor: z.string().optional(),
+  }).nullish(),
 });
 
 const member = allow<Member>({
@@ -83,7 +92,7 @@ export const archived: ArchivedForm<DrainSnapshot> = {
     statuses: z.array(
       allow<DrainSnapshot['statuses'][number]>({ id: poolerId, status: readOf(poolerStatus) }),
     ),
-    nodes: z.record(z.string(), readOf(allow<NodeView>({ isReady: z.boolean() }))),
+    nodes: entriesOf(readOf(allow<NodeView>({ isReady: z.boolean() }))),
     claims: readOf(z.array(claim)),
     claimsInUse: readOf(z.array(z.string())),
   }),

@@ -1,12 +1,15 @@
 import * as z from 'zod';
-import { cleanupStatusFields } from '#shared/api/cleanup.ts';
-import { allow, byKind, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
+import type { StaleCause } from '#shared/api/cleanup.ts';
+import type { ShardStatus } from '#shared/api/shard.ts';
+import { allow, byKind, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import { databaseView, poolerId, poolerListing, poolerStatus } from '#shared/archive/data-plane.ts';
 import { condition } from '#shared/archive/kubernetes.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
 import { cleanupRecordSchema } from './record.ts';
 import type { CleanupSnapshot, DrainView, GroupView, ShardView } from './snapshot.ts';
+
+type CleanupStatus = NonNullable<ShardStatus['cleanup']>;
 
 const shard = allow<ShardView>({
   namespace: z.string(),
@@ -23,7 +26,28 @@ const shard = allow<ShardView>({
   maxPerPass: z.number(),
   groups: z.array(allow<GroupView>({ base: z.string(), replicas: z.number() })),
   condition: condition.nullable(),
-  cleanup: cleanupStatusFields.cleanup.unwrap().nullable(),
+  cleanup: allow<CleanupStatus>({
+    candidates: z
+      .array(
+        allow<NonNullable<CleanupStatus['candidates']>[number]>({
+          pooler: z.string(),
+          why: oneOf<StaleCause>({
+            NoPod: true,
+            Stopped: true,
+            Answers: true,
+            Leads: true,
+            SetAside: true,
+            Undecodable: true,
+          }),
+          since: z.string().optional(),
+        }),
+      )
+      .optional(),
+    lastRemoved: allow<NonNullable<CleanupStatus['lastRemoved']>>({
+      pooler: z.string(),
+      at: z.string(),
+    }).optional(),
+  }).nullable(),
 });
 
 type DrainOf<K> = Extract<DrainView, { readonly kind: K }>;

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { templateHash } from '#shared/api/annotations.ts';
 import { drainRecordSchema } from '#shared/api/drain-record.ts';
-import { type ManagedPool, type Pool, shardStatusSchema } from '#shared/api/shard.ts';
+import type { ManagedPool, Pool } from '#shared/api/shard.ts';
 import { allow, byKind, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import { hashed } from '#shared/archive/hashed.ts';
 import {
@@ -10,6 +10,7 @@ import {
   hiddenTemplate,
   podMetadata,
   podSpec,
+  texts,
 } from '#shared/archive/kubernetes.ts';
 import { mapRead } from '#shared/kernel/read.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
@@ -64,7 +65,7 @@ const pool: z.ZodType<Pool> = z.union([
   allow<AttachedPool>({
     ...poolFields,
     storage: storage.optional(),
-    podTemplate: z.undefined().optional(),
+    podTemplate: z.literal(undefined).optional(),
   }),
 ]);
 
@@ -80,10 +81,15 @@ const shard = allow<ShardView>({
   pools: z.array(pool),
   conditions,
   observedGeneration: z.number().nullable(),
-  poolStatuses: shardStatusSchema.shape.pools.unwrap(),
+  poolStatuses: z.array(
+    allow<ShardView['poolStatuses'][number]>({
+      name: z.string(),
+      cell: z.string(),
+      desired: z.number(),
+      ready: z.number(),
+    }),
+  ),
 });
-
-const entries = z.record(z.string(), z.string());
 
 const owned = {
   name: z.string(),
@@ -95,15 +101,15 @@ const owned = {
 
 const pod = allow<PodView>({
   ...owned,
-  labels: entries,
-  annotations: entries,
+  labels: texts,
+  annotations: texts,
   isReady: z.boolean(),
   hasStarted: z.boolean(),
 });
 
 const claim = allow<ClaimView>({
   ...owned,
-  labels: entries,
+  labels: texts,
   hasController: z.boolean(),
   released: z.string().nullable(),
 });
@@ -131,10 +137,10 @@ export const archived: ArchivedForm<PoolPodsSnapshot> = {
     record: recordReadOf(poolPodsRecordSchema),
     drain: recordReadOf(drainRecordSchema),
     pods: readOf(z.array(pod)),
-    service: readOf(allow<ServiceView>({ ...owned, selector: entries })),
+    service: readOf(allow<ServiceView>({ ...owned, selector: texts })),
     budgets: readOf(
       z.array(
-        allow<BudgetView>({ ...owned, minAvailable: z.number().nullable(), selector: entries }),
+        allow<BudgetView>({ ...owned, minAvailable: z.number().nullable(), selector: texts }),
       ),
     ),
     claims: readOf(z.array(claim)),

@@ -2,6 +2,7 @@ import { isReady } from '#shared/kube/readiness.ts';
 import pLimit from 'p-limit';
 import type { Backup } from '#shared/admin/admin.ts';
 import { recordAnnotation, releasedClaim } from '#shared/api/annotations.ts';
+import { isOfStep } from '#shared/api/condition.ts';
 import type { Database } from '#shared/api/database.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { serviceName } from '#shared/api/names.ts';
@@ -205,7 +206,7 @@ function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
     isBeingDeleted: metadata.deletionTimestamp !== undefined,
     databaseName: spec.databaseRef.name,
     pools: spec.pools,
-    conditions: status?.conditions ?? [],
+    conditions: (status?.conditions ?? []).filter(isOfStep),
     observedGeneration: status?.observedGeneration ?? null,
     poolStatuses: status?.pools ?? [],
   };

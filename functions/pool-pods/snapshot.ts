@@ -33,7 +33,7 @@ export interface ShardView {
   readonly isBeingDeleted: boolean;
   readonly databaseName: string;
   readonly pools: readonly Pool[];
-  /** Everybody's conditions: the others' are read, our own compared. */
+  /** Those of all steps: the others' are read, our own compared. What else stands in the list is nobody's we know. */
   readonly conditions: readonly Condition[];
   /** Our own part of the status, as it stands. */
   readonly observedGeneration: number | null;

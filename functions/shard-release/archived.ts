@@ -1,13 +1,37 @@
 import * as z from 'zod';
-import { goverseClusterStatusSchema } from '#shared/api/goverse-cluster.ts';
+import type { GoverseClusterStatus } from '#shared/api/goverse-cluster.ts';
 import { allow, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import { conditions } from '#shared/archive/kubernetes.ts';
-import type { GoverseMember, GoverseShard, GoverseView } from '#shared/goverse/goverse.ts';
+import { goverseShards, packShards } from '#shared/archive/packed-shards.ts';
+import type { GoverseMember, GoverseView } from '#shared/goverse/goverse.ts';
+import { mapRead } from '#shared/kernel/read.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
 import { releaseRecordSchema } from './record.ts';
 import type { ClusterView, PodView, ReleaseSnapshot } from './snapshot.ts';
 
 const mode = oneOf<ClusterView['mode']>({ quick: true, clean: true });
+
+const status = allow<GoverseClusterStatus>({
+  observedGeneration: z.number().optional(),
+  conditions: conditions.optional(),
+  nodes: z.number().optional(),
+  leader: z.string().optional(),
+  shardsPerNode: z
+    .array(
+      allow<NonNullable<GoverseClusterStatus['shardsPerNode']>[number]>({
+        node: z.string(),
+        shards: z.number(),
+      }),
+    )
+    .optional(),
+  inMigration: z.number().optional(),
+  unowned: z.number().optional(),
+  draining: allow<NonNullable<GoverseClusterStatus['draining']>>({
+    pod: z.string(),
+    left: z.number(),
+    since: z.string(),
+  }).optional(),
+});
 
 const cluster = allow<ClusterView>({
   namespace: z.string(),
@@ -22,7 +46,7 @@ const cluster = allow<ClusterView>({
   timeoutSeconds: z.number(),
   rebalance: oneOf<ClusterView['rebalance']>({ inside: true, outside: true }),
   mark: z.string(),
-  status: goverseClusterStatusSchema.extend({ conditions: conditions.optional() }).nullable(),
+  status: status.nullable(),
 });
 
 const goverseMember = allow<GoverseMember>({ address: z.string(), modRevision: z.string() });
@@ -32,15 +56,7 @@ const view = allow<GoverseView>({
   nodes: z.array(goverseMember),
   gates: z.array(goverseMember),
   leader: goverseMember.nullable(),
-  shards: z.array(
-    allow<GoverseShard>({
-      shard: z.number(),
-      modRevision: z.string(),
-      target: z.string(),
-      current: z.string(),
-      flags: z.array(z.string()),
-    }),
-  ),
+  shards: goverseShards,
   unreadable: z.array(
     allow<GoverseView['unreadable'][number]>({ key: z.string(), why: z.string() }),
   ),
@@ -66,5 +82,9 @@ export const archived: ArchivedForm<ReleaseSnapshot> = {
     record: recordReadOf(releaseRecordSchema),
     view: readOf(view),
     pods: readOf(z.array(pod)),
+  }),
+  packed: (snapshot) => ({
+    ...snapshot,
+    view: mapRead(snapshot.view, (seen) => ({ ...seen, shards: packShards(seen.shards) })),
   }),
 };

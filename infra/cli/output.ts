@@ -26,9 +26,14 @@ export function withOutput(
     .addOption(
       new Option('-o, --output <format>', 'the form of the output')
         .choices(formats)
-        .default(formats[0]),
+        .default(formats[0])
+        .helpGroup('Output:'),
     )
-    .addOption(new Option('--json', 'short for --output json').implies({ output: 'json' }))
+    .addOption(
+      new Option('--json', 'short for --output json')
+        .implies({ output: 'json' })
+        .helpGroup('Output:'),
+    )
     .hook('preAction', () => {
       const { json, output } = command.opts<OutputFlags & { readonly json?: true }>();
       if (json === true && output !== 'json') {

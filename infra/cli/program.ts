@@ -1,8 +1,12 @@
-import { Command, CommanderError } from 'commander';
+import { Argument, Command, CommanderError, Option } from 'commander';
+import { type StepName, stepNames } from '#shared/api/steps.ts';
 import { version } from '#shared/api/version.ts';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
+import { type Shell, shells } from './completion/shells.ts';
+import { completeHelp, example, layOutHelp, variables } from './help.ts';
 import { withOutput } from './output.ts';
+import { heedReaders } from './terminal.ts';
 import { UsageError } from './usage-error.ts';
 
 /** 0 done, 1 ran and failed or found a difference, 2 usage or configuration. */
@@ -15,6 +19,7 @@ type ExitCode = 0 | 1 | 2;
  * @param words the command line without the interpreter and the script
  */
 export async function runProgram(words: readonly string[]): Promise<ExitCode> {
+  heedReaders();
   let exitCode: ExitCode = 0;
   const program = makeProgram((code) => {
     exitCode = code;
@@ -32,9 +37,17 @@ export function makeProgram(finish: Finish): Command {
   const program = new Command('millrace')
     .description('Day-2 operations for sharded databases on Kubernetes, one short step at a time.')
     .version(version, '-V, --version')
+    .helpOption('-h, --help', 'say all this')
+    .helpCommand(false)
     .exitOverride()
-    .showHelpAfterError('(add --help for the options and an example)');
+    .configureOutput({
+      outputError: (text, write) => write(text.replace(/^error: /, 'millrace: ')),
+    })
+    .showHelpAfterError('(add --help for the options and an example)')
+    .addHelpText('after', variables(everywhere));
+  layOutHelp(program);
   addCommands(program, finish);
+  completeHelp(program);
   return program;
 }
 
@@ -60,16 +73,16 @@ function addCommands(program: Command, finish: Finish): void {
   addReset(program, finish);
   addReplay(program, finish);
   addUi(program, finish);
+  addCompletion(program, finish);
+  addHelp(program);
 }
 
 function addDev(program: Command, finish: Finish): void {
-  withSettings(program.command('dev'))
+  withSettings(program.command('dev'), variablesOfDev)
+    .summary('run relay, queue and steps against a cluster')
     .description('Run relay, queue and steps against a cluster until Ctrl-C.')
     .option('--install', "apply Millrace's custom resource definitions first")
-    .option(
-      '--record',
-      'record every decision and hint in the data folder, not only what fails (else MILLRACE_ARCHIVE_DECISIONS)',
-    )
+    .option('--record', 'record every decision and hint in the data folder, not only what fails')
     .option('--json', 'write JSON lines: one when ready, then one per decision')
     .addHelpText('after', example('millrace dev --kubeconfig ~/.kube/config --install'))
     .action(async (flags) => {
@@ -78,15 +91,23 @@ function addDev(program: Command, finish: Finish): void {
     });
 }
 
+const variablesOfDev = {
+  MILLRACE_FUNCTION_TIMEOUT_SECONDS: 'how long one look may take (30)',
+  MILLRACE_FUNCTION_CONCURRENCY: 'how many looks of a step run at once (2)',
+  MILLRACE_SWEEP_SECONDS: 'how often overdue looks are searched for (300)',
+  MILLRACE_VISIBILITY_SECONDS: 'how long a message in work stays hidden (180)',
+  MILLRACE_LOG_LEVEL: 'from which level on log lines are written (info)',
+  MILLRACE_ARCHIVE_DECISIONS: 'which looks are recorded: failures, all or off (failures)',
+  OTEL_EXPORTER_OTLP_ENDPOINT: 'the collector that traces go to (none)',
+};
+
 function addStatus(program: Command, finish: Finish): void {
-  withOutput(withCluster(program.command('status')))
+  withOutput(withCluster(program.command('status'), namespaces()))
+    .summary('what every target is at and waits for')
     .description('Say what every target is at and what it waits for, problems first.')
-    .option('-n, --namespace <namespace>', namespacesText, appended)
     .option('--wide', 'with every column, and no text cut')
-    .addHelpText(
-      'after',
-      `\nExits with 1 where a target needs a person.\n${example('millrace status -n db')}`,
-    )
+    .option('-w, --watch', 'go on until Ctrl-C: redraw on a terminal, else a line per change')
+    .addHelpText('after', example('millrace status -n db', 'millrace status --watch'))
     .action(async (flags) => {
       const { status } = await import('./commands/status.ts');
       finish(await status(flags));
@@ -94,14 +115,12 @@ function addStatus(program: Command, finish: Finish): void {
 }
 
 function addExplain(program: Command, finish: Finish): void {
-  withOutput(withCluster(program.command('explain')))
+  const namespace = new Option('-n, --namespace <namespace>', "the target's namespace");
+  withOutput(withCluster(program.command('explain'), namespace))
     .argument('<target>', 'shd/<name>, mdb/<name> or gvc/<name>')
+    .summary('what one target waits for, and what to do')
     .description('Say what one target waits for, since when, and what a person can do about it.')
-    .option('-n, --namespace <namespace>', "the target's namespace")
-    .addHelpText(
-      'after',
-      `\nExits with 1 where a person is needed.\n${example('millrace explain shd/orders-0 -n db')}`,
-    )
+    .addHelpText('after', example('millrace explain shd/orders-0 -n db'))
     .action(async (target: string, flags) => {
       const { explain } = await import('./commands/explain.ts');
       finish(await explain(target, flags));
@@ -110,6 +129,7 @@ function addExplain(program: Command, finish: Finish): void {
 
 function addRelay(program: Command, finish: Finish): void {
   withSettings(program.command('relay'))
+    .summary('run the relay alone')
     .description(
       'Run the relay in the foreground; its own variables are in events/relay/README.md.',
     )
@@ -127,9 +147,11 @@ function addRelay(program: Command, finish: Finish): void {
 
 function addManifests(program: Command, finish: Finish): void {
   withOutput(program.command('manifests'), ['yaml', 'json'])
+    .summary('print what is to be applied to a cluster')
     .description(
       "Print Millrace's custom resource definitions; with options about the installation, all that runs in the cluster.",
     )
+    .optionsGroup('Relay:')
     .option('-n, --namespace <namespace>', "Millrace's own namespace (else millrace)")
     .option('--cluster-id <id>', 'the source of every hint')
     .option('--stage <name>', 'the part of every queue name (else prod)')
@@ -143,6 +165,7 @@ function addManifests(program: Command, finish: Finish): void {
     .option('--archive <url>', 'where the relay records the hints that it sends: s3://bucket')
     .option('--region <region>', 'the region of the queues')
     .option('--relay-role-arn <arn>', 'the role of AWS that the relay sends with, by IRSA')
+    .optionsGroup('Rights:')
     .option('--work-namespace <namespace>', 'work in this namespace only; repeats', appended)
     .option(
       '--secret <namespace/name>',
@@ -159,7 +182,13 @@ function addManifests(program: Command, finish: Finish): void {
       'who else signs in as a step, sweep or relay, besides its service account; repeats',
       appended,
     )
-    .addHelpText('after', example('millrace manifests | kubectl apply --server-side -f -'))
+    .addHelpText(
+      'after',
+      example(
+        'millrace manifests | kubectl apply --server-side -f -',
+        'millrace manifests --cluster-id prod-eu --image relay@sha256:… --region eu-west-1 \\\n      --queue-url-prefix https://sqs.eu-west-1.amazonaws.com/123456789012/',
+      ),
+    )
     .action(async (flags) => {
       const { manifests } = await import('./commands/manifests.ts');
       finish(await manifests(flags));
@@ -168,8 +197,9 @@ function addManifests(program: Command, finish: Finish): void {
 
 function addConfig(program: Command, finish: Finish): void {
   withOutput(withSettings(program.command('config')))
+    .summary('print the configuration in force and its sources')
     .description('Print the configuration in force and where each value came from, secrets hidden.')
-    .addHelpText('after', example('millrace config --stage staging'))
+    .addHelpText('after', example('millrace config --stage staging', 'millrace config -o yaml'))
     .action(async (flags) => {
       const { config } = await import('./commands/config.ts');
       finish(await config(flags));
@@ -178,12 +208,19 @@ function addConfig(program: Command, finish: Finish): void {
 
 function addDoctor(program: Command, finish: Finish): void {
   withOutput(withSettings(program.command('doctor')))
+    .summary('check that Millrace can work here')
     .description('Check that Millrace can work here: the cluster, the permissions, each Database.')
     .option(
       '--accounts [namespace]',
       'ask for the service accounts that `millrace manifests` makes there, not for you (else millrace)',
     )
-    .addHelpText('after', example('millrace doctor --kubeconfig ~/.kube/config -n db'))
+    .addHelpText(
+      'after',
+      example(
+        'millrace doctor --kubeconfig ~/.kube/config -n db',
+        'millrace doctor --accounts millrace --json',
+      ),
+    )
     .action(async ({ accounts, ...flags }) => {
       const { doctor } = await import('./commands/doctor.ts');
       const { defaultNamespace } = await import('#infra/kubernetes/base.ts');
@@ -193,76 +230,110 @@ function addDoctor(program: Command, finish: Finish): void {
 }
 
 function addReset(program: Command, finish: Finish): void {
-  withOutput(program.command('reset'))
-    .argument('<target>', 'shd/<name>')
-    .argument('<step>', 'the step whose record is cleared')
+  const namespace = new Option(
+    '-n, --namespace <namespace>',
+    "the target's namespace",
+  ).makeOptionMandatory();
+  withOutput(withClusterOptions(program.command('reset'), namespace))
+    .argument('<target>', 'shd/<name>, mdb/<name> or gvc/<name>')
+    .addArgument(new Argument('<step>', 'the step whose record is cleared').choices(stepNames))
+    .summary("clear a step's record on a target, by compare-and-swap")
     .description(
       "Clear a step's record on a target, so that the step starts over from what it sees.",
     )
-    .option(
-      '--kubeconfig <file>',
-      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
-    )
-    .option('--context <name>', "the kubeconfig's context (else its current one)")
-    .requiredOption('-n, --namespace <namespace>', "the target's namespace")
     .option('--yes', 'do not ask')
+    .addHelpText('after', variables({ KUBECONFIG: variablesOfCluster.KUBECONFIG }))
     .addHelpText('after', example('millrace reset shd/orders-0 drain-step -n db'))
-    .action(async (target: string, step: string, flags) => {
+    .action(async (target: string, step: StepName, flags) => {
       const { reset } = await import('./commands/reset.ts');
       finish(await reset(target, step, flags));
     });
 }
 
 function addReplay(program: Command, finish: Finish): void {
-  withOutput(withSettings(program.command('replay')))
+  const replay = withOutput(withSettings(program.command('replay'), variablesOfReplay))
+    .summary('send hints again: dead letters, an archive, a file')
     .description(
-      'Send hints again: from dead-letter queues, an archive or a file; or say what that would lead to.',
-    )
-    .option('--dlq [step...]', 'the letters in the dead-letter queues of these steps (else of all)')
-    .option(
-      '--archive <url>',
-      'the hints in an archive; beside --dlq or --file what was decided then',
-    )
-    .option('--file <path>', 'hints, archive entries or messages as JSON lines; - is stdin')
-    .option('--target <target>', 'only this target: shd/<namespace>/<name>; repeats', appended)
-    .option('--step <step>', 'only this step; repeats', appended)
-    .option('--reason <reason>', 'only what was decided, or failed, for this reason', appended)
-    .option('--since <time>', 'only from then on: an RFC 3339 time, or 30m, 2h, 3d ago')
-    .option('--until <time>', 'only before then')
-    .option('--limit <count>', 'send no more than so many')
-    .option('--every', 'every hint of an archive, not only the newest of each target and step')
+      'Send hints again, from dead-letter queues, an archive or a file; or say what that would lead to.',
+    );
+  const groups = { 'Source:': sources(), 'Selection:': selections(), 'Queues:': queues() };
+  for (const [group, options] of Object.entries(groups)) {
+    for (const option of options) {
+      replay.addOption(option.helpGroup(group));
+    }
+  }
+  replay
     .option('--dry-run', 'send nothing: say what each step would decide now; 1 where that differs')
     .option('--rate <count>', 'hints a second, at most 500 (else 50)')
-    .option('--discard-invalid', 'copy and delete letters that are no hint')
-    .option('--yes', 'do not ask')
+    .option('--discard-invalid', 'copy letters that are no hint, and delete them')
     .option(
-      '--queue-url-prefix <url>',
-      "the stack's output QueueUrlPrefix (else MILLRACE_QUEUE_URL_PREFIX, else a running dev's)",
+      '--decisions',
+      'send nothing: decide anew about what was recorded; 1 where that differs',
     )
-    .option('--queue-endpoint <url>', 'another SQS endpoint (else MILLRACE_QUEUE_ENDPOINT)')
-    .option('--region <region>', "the queues' region (else AWS_REGION, else the URL's)")
-    .addHelpText('after', example('millrace replay --dlq pool-pods --dry-run'))
+    .option('--ignore-words', 'with --decisions: sentences for people may differ')
+    .option('--yes', 'do not ask')
+    .addHelpText(
+      'after',
+      example(
+        'millrace replay --dlq --dry-run',
+        'millrace replay --dlq pool-pods --target shd/db/orders-0',
+        'millrace replay --archive s3://backups/archive --reason TargetUnknown --since 2h --yes',
+        'millrace replay --file hints.jsonl --limit 10',
+        'millrace replay --decisions --archive s3://backups/archive --since 3d',
+      ),
+    )
     .action(async (flags) => {
-      const { replay } = await import('./commands/replay.ts');
-      finish(await replay(flags));
+      if (flags.decisions === true) {
+        const { replayRecordedDecisions } = await import('./commands/replay-decisions.ts');
+        finish(await replayRecordedDecisions(flags));
+        return;
+      }
+      const { replay: run } = await import('./commands/replay.ts');
+      finish(await run(flags));
     });
 }
 
+function sources(): readonly Option[] {
+  return [
+    new Option('--dlq [step...]', 'dead letters of these steps, else of every step').choices(
+      stepNames,
+    ),
+    new Option('--archive <url>', 'hints in an archive; beside --dlq or --file: what was decided'),
+    new Option('--file <path>', 'hints, archive entries or messages as JSON lines; - is stdin'),
+  ];
+}
+
+function selections(): readonly Option[] {
+  return [
+    new Option(
+      '--target <target>',
+      'only shd/<namespace>/<name>, mdb/… or gvc/…; repeats',
+    ).argParser(appended),
+    new Option('--step <step...>', 'only these steps').choices(stepNames),
+    new Option(
+      '--reason <reason>',
+      'only what an archive says was decided, or failed, so; repeats',
+    ).argParser(appended),
+    new Option('--since <time>', 'only from then on: 2026-01-31T12:00:00Z, or 30m, 2h, 3d ago'),
+    new Option('--until <time>', 'only before then'),
+    new Option('--limit <count>', 'no more than so many'),
+    new Option('--every', 'every hint of an archive, not only the newest for target and step'),
+  ];
+}
+
 function addUi(program: Command, finish: Finish): void {
-  withSettings(program.command('ui'))
+  const page = withSettings(program.command('ui'), variablesOfReplay)
     .summary('show targets, their past and dead letters as a page')
     .description(
       'Serve a page for this machine alone: what every target waits for, what became of it, and the dead letters.',
-    )
+    );
+  for (const option of queues()) {
+    page.addOption(option.helpGroup('Queues:'));
+  }
+  page
     .option('--port <port>', 'where it listens on 127.0.0.1 (else any free port)')
     .option('--write', 'let the page replay dead letters; it only looks without')
     .option('--archive <url>', 'where decisions are archived (else what dev recorded here)')
-    .option(
-      '--queue-url-prefix <url>',
-      "the stack's output QueueUrlPrefix (else MILLRACE_QUEUE_URL_PREFIX, else a running dev's)",
-    )
-    .option('--queue-endpoint <url>', 'another SQS endpoint (else MILLRACE_QUEUE_ENDPOINT)')
-    .option('--region <region>', "the queues' region (else AWS_REGION, else the URL's)")
     .option('--json', 'print one JSON line when it is ready')
     .addHelpText('after', example('millrace ui -n db --archive s3://millrace-archive'))
     .action(async (flags) => {
@@ -271,31 +342,143 @@ function addUi(program: Command, finish: Finish): void {
     });
 }
 
-/** The options of every command that works with a whole cluster; see settings.ts for the variables behind them. */
-function withSettings(command: Command): Command {
-  return withCluster(command)
-    .option('-n, --namespace <namespace>', namespacesText, appended)
-    .option('--stage <name>', 'the part of every queue name (else MILLRACE_STAGE, else local)')
-    .option('--cluster-id <id>', "the source of every hint (else the kube-system namespace's uid)")
-    .option('--data-dir <folder>', "what dev keeps (else the user's state folder)");
+function queues(): readonly Option[] {
+  return [
+    new Option(
+      '--queue-url-prefix <url>',
+      "the stack's output QueueUrlPrefix (else MILLRACE_QUEUE_URL_PREFIX, else a running dev's)",
+    ),
+    new Option('--queue-endpoint <url>', 'another SQS endpoint (else MILLRACE_QUEUE_ENDPOINT)'),
+    new Option('--region <region>', "the queues' region (else AWS_REGION, else the URL's)"),
+  ];
 }
 
-const namespacesText = 'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)';
+const variablesOfReplay = {
+  MILLRACE_QUEUE_URL_PREFIX: 'the URL, without --queue-url-prefix',
+  MILLRACE_QUEUE_ENDPOINT: 'the endpoint, without --queue-endpoint',
+};
 
-function withCluster(command: Command): Command {
-  return command
-    .option(
+function addCompletion(program: Command, finish: Finish): void {
+  program
+    .command('completion')
+    .addArgument(new Argument('<shell>', 'the shell that shall complete').choices(shells))
+    .summary('print what makes a shell complete command lines')
+    .description(
+      'Print the script by which a shell completes commands, options, choices and files of `millrace`.',
+    )
+    .addHelpText(
+      'after',
+      example(
+        'source <(millrace completion bash)',
+        'source <(millrace completion zsh)',
+        'millrace completion fish | source',
+      ),
+    )
+    .action(async (shell: Shell) => {
+      const { completion } = await import('./commands/completion.ts');
+      finish(completion(shell));
+    });
+  // What those scripts ask at each press of the key.
+  program
+    .command('complete', { hidden: true })
+    .addArgument(new Argument('<shell>').choices(shells))
+    .argument('[words...]')
+    .action(async (shell: Shell, words: readonly string[]) => {
+      const { complete } = await import('./commands/completion.ts');
+      finish(complete(program, shell, words));
+    });
+}
+
+/** Commander's own takes the name of no command for a wish to see the whole. */
+function addHelp(program: Command): void {
+  program
+    .command('help')
+    .argument('[command]', 'the command to tell about; else what commands there are')
+    .summary('say what there is, or all about one command')
+    .description('Say what commands there are, or all about one of them.')
+    .addHelpText('after', example('millrace help doctor'))
+    .action(async (name: string | undefined) => {
+      const asked = program.commands.find((command) => command.name() === name);
+      if (name !== undefined && asked === undefined) {
+        // Refused in the words in which it would be refused as a command.
+        await program.parseAsync([name], { from: 'user' });
+      }
+      (asked ?? program).outputHelp();
+    });
+}
+
+/** What every command heeds. */
+const everywhere = {
+  KUBECONFIG: 'the kubeconfig, where --kubeconfig is not given',
+  NO_COLOR: 'when set, nothing is coloured',
+  FORCE_COLOR: 'when set to 1, 2 or 3, colours also where stdout is no terminal',
+};
+
+/**
+ * The options of every command that works with a whole cluster; see settings.ts for the variables behind them.
+ *
+ * @param own further variables that matter to this command
+ */
+function withSettings(command: Command, own: Readonly<Record<string, string>> = {}): Command {
+  const clusterId = new Option(
+    '--cluster-id <id>',
+    "the source of every hint (else the kube-system namespace's uid)",
+  );
+  const installation = [
+    new Option('--stage <name>', 'the part of every queue name (else MILLRACE_STAGE, else local)'),
+    new Option('--data-dir <folder>', "what dev keeps (else the user's state folder)"),
+  ];
+  for (const option of installation) {
+    command.addOption(option.helpGroup('Installation:'));
+  }
+  return withClusterOptions(command, namespaces(), clusterId).addHelpText(
+    'after',
+    variables({
+      ...variablesOfCluster,
+      MILLRACE_CLUSTER_ID: 'the id, without --cluster-id',
+      MILLRACE_STAGE: 'the stage, without --stage',
+      MILLRACE_DATA_DIR: 'the folder, without --data-dir',
+      XDG_STATE_HOME: "the user's state folder (~/.local/state)",
+      AWS_REGION: 'the region of the queues (us-east-1)',
+      ...own,
+    }),
+  );
+}
+
+/** The options and variables of a command that looks at a cluster, and at nothing else of an installation. */
+function withCluster(command: Command, namespace: Option): Command {
+  return withClusterOptions(command, namespace).addHelpText('after', variables(variablesOfCluster));
+}
+
+const variablesOfCluster = {
+  KUBECONFIG: 'the kubeconfig, without --kubeconfig',
+  MILLRACE_NAMESPACES: 'the namespaces, with commas, without --namespace',
+};
+
+function withClusterOptions(command: Command, ...further: readonly Option[]): Command {
+  const options = [
+    new Option(
       '--kubeconfig <file>',
       'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
-    )
-    .option('--context <name>', "the kubeconfig's context (else its current one)");
+    ),
+    new Option('--context <name>', "the kubeconfig's context (else its current one)"),
+    ...further,
+  ];
+  for (const option of options) {
+    command.addOption(option.helpGroup('Cluster:'));
+  }
+  return command;
+}
+
+/** Which namespaces a command looks at. */
+function namespaces(): Option {
+  return new Option(
+    '-n, --namespace <namespace>',
+    'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)',
+  ).argParser(appended);
 }
 
 /** Of an option that repeats: all its values. */
 function appended(value: string, previous: string[] | undefined): string[] {
   return [...(previous ?? []), value];
-}
-
-function example(line: string): string {
-  return `\nExample:\n  $ ${line}\n`;
 }

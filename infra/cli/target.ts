@@ -19,7 +19,9 @@ export function parseTarget(text: string, namespace: string | undefined): Object
   }
   const told = parts.length === 3 ? parts[1] : undefined;
   if (told !== undefined && namespace !== undefined && told !== namespace) {
-    throw new UsageError(`${text} is not in the namespace ${namespace}: give one of them`);
+    throw new UsageError(
+      `${text} is in another namespace than ${namespace}: write it as ${parts[0]}/<name>`,
+    );
   }
   const inNamespace = told ?? namespace;
   if (inNamespace === undefined || inNamespace === '') {

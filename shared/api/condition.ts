@@ -17,7 +17,7 @@ export const conditionSchema = z.object({
 });
 
 /** Every type that a step writes. */
-export const conditionTypes = [
+const conditionTypes: readonly string[] = [
   'Ready',
   'Reconciling',
   'Stalled',
@@ -27,9 +27,14 @@ export const conditionTypes = [
   'BackupsOnSchedule',
   'BackupConfigured',
   'Released',
-] as const;
+];
 
 export type Condition = z.output<typeof conditionSchema>;
+
+/** Whether a step wrote it: only then it is known where its words come from. */
+export function isOfStep({ type }: Pick<Condition, 'type'>): boolean {
+  return conditionTypes.includes(type);
+}
 
 /** What a step says; the rest of a condition follows from it and from what stood before. */
 export type ConditionFacts = Pick<Condition, 'type' | 'status' | 'reason' | 'message'>;

@@ -222,13 +222,18 @@ export function problemOf(place: RepositoryPlace): string | undefined {
     return `${shown(region)} is no name of a region`;
   }
   if (endpoint !== '' && !(isMatch(endpoint, endpointPattern) && URL.canParse(endpoint))) {
-    return `the endpoint ${shown(endpoint)} is not http(s)://host or http(s)://host:port`;
+    return `the endpoint ${shown(withoutUser(endpoint))} is not http(s)://host or http(s)://host:port`;
   }
   return keyPrefix.length <= maxPrefixLength &&
     isMatch(keyPrefix, prefixPattern) &&
     !isMatch(keyPrefix, dotsOnlyPattern)
     ? undefined
     : `${shown(keyPrefix)} is no prefix of keys`;
+}
+
+/** An endpoint without the name and the password that somebody wrote into it: no place that is used has any. */
+export function withoutUser(endpoint: string): string {
+  return endpoint.replace(/^([a-z]*:?\/\/)?.*@/is, '$1…@');
 }
 
 function isMatch(value: string, pattern: string): boolean {

@@ -28,6 +28,11 @@ export function oneOf<T extends string>(words: { readonly [Word in T]: true }): 
   return z.custom<T>((value) => typeof value === 'string' && Object.hasOwn(words, value));
 }
 
+/** An object whose keys are names that are not known beforehand. Not `z.record`, which no handler has at its start. */
+export function entriesOf<T>(value: z.ZodType<T>): z.ZodType<{ readonly [key: string]: T }> {
+  return z.object({}).catchall(value);
+}
+
 /** A read's answer. The sentence of one that is unknown never holds a secret or what a server answered. */
 export function readOf<T>(value: z.ZodType<T>): z.ZodType<Read<T>> {
   return byKind<Read<T>>({
@@ -45,7 +50,7 @@ export function recordReadOf<R extends StepRecord>(record: z.ZodType<R>): z.ZodT
   type Kind<K> = Extract<RecordRead<R>, { readonly kind: K }>;
   const textHash = z.string().transform((text) => hashed(text));
   return byKind<RecordRead<R>>({
-    none: allow<Kind<'none'>>({ kind: z.literal('none'), text: z.null() }),
+    none: allow<Kind<'none'>>({ kind: z.literal('none'), text: z.literal(null) }),
     ours: allow<Kind<'ours'>>({ kind: z.literal('ours'), text: z.string(), record }).transform(
       (read) => ({ ...read, text: recordText(read.record) }),
     ),

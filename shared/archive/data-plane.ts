@@ -6,7 +6,7 @@ import type {
   PoolerStatus,
   ShardRule,
 } from '#shared/admin/admin.ts';
-import { type BackupType, backupTypes } from '#shared/api/backup.ts';
+import type { BackupType } from '#shared/api/backup.ts';
 import type { RepositoryPlace } from '#shared/api/repository.ts';
 import type { DatabaseRef } from '#shared/kernel/effect.ts';
 import type { DatabaseView } from '#shared/kernel/shard-database.ts';
@@ -105,7 +105,11 @@ export const databaseView = allow<DatabaseView>({
   isPaused: z.boolean(),
 });
 
-export const backupType = z.enum(backupTypes);
+export const backupType = oneOf<BackupType>({
+  full: true,
+  differential: true,
+  incremental: true,
+});
 
 export const backup = allow<Backup>({
   id: z.string(),

@@ -1,8 +1,9 @@
 import type { V1PodSpec } from '@kubernetes/client-node';
 import * as z from 'zod';
-import { conditionSchema, conditionTypes } from '#shared/api/condition.ts';
-import { templateMetadata } from '#shared/api/template.ts';
+import { conditionSchema, isOfStep } from '#shared/api/condition.ts';
+import type { JobTemplate } from '#shared/api/job-template.ts';
 import type { AsJson } from '#shared/kube/json.ts';
+import { allow, entriesOf } from './allow-list.ts';
 import { hashed, hashPattern } from './hashed.ts';
 
 /*
@@ -11,17 +12,16 @@ import { hashed, hashPattern } from './hashed.ts';
  * finds in them that two targets have the same secret.
  */
 
-const types: ReadonlySet<string> = new Set(conditionTypes);
-
 /** Those of steps. What anybody else says of an object is left out. */
-export const conditions = z
-  .array(conditionSchema)
-  .transform((found) => found.filter(({ type }) => types.has(type)));
+export const conditions = z.array(conditionSchema).transform((found) => found.filter(isOfStep));
 
 /** One that a step has written. */
-export const condition = conditionSchema.refine(({ type }) => types.has(type));
+export const condition = conditionSchema.refine(isOfStep);
 
 type Entries = { readonly [key: string]: string };
+
+/** Labels, annotations or a selector. */
+export const texts = entriesOf(z.string());
 
 /** Labels, annotations or a selector, with hashes for the values under keys that are not Millrace's. */
 export function hiddenEntries(entries: Entries, salt: string): Entries {
@@ -56,11 +56,16 @@ export const podSpec: z.ZodType<PodSpec> = z.object({
   rest,
 });
 
+type Metadata = NonNullable<JobTemplate['metadata']>;
+
 /** Labels and annotations of a template. */
-export const podMetadata = templateMetadata('a pod', 'Of a template.');
+export const podMetadata = allow<Metadata>({
+  labels: texts.optional(),
+  annotations: texts.optional(),
+});
 
 interface Template {
-  readonly metadata?: z.output<typeof podMetadata>;
+  readonly metadata?: Metadata;
   readonly spec: PodSpec;
 }
 

@@ -123,9 +123,17 @@ export function recordText(record: StepRecord): string {
   });
 }
 
+/** Deeper than that, parts of a path may be names out of the record itself. */
+const mostParts = 2;
+
+/** Where it is wrong, and how. Nothing of what stands there is repeated, since anybody may have written it. */
 function firstProblem(error: z.ZodError): string {
   const issue = error.issues[0];
-  return issue === undefined
-    ? 'it has an unknown form'
-    : `${issue.path.join('.') || 'it'}: ${issue.message}`;
+  if (issue === undefined) {
+    return 'it has an unknown form';
+  }
+  const place = issue.path.slice(0, mostParts).join('.') || 'it';
+  return issue.code === 'unrecognized_keys'
+    ? `${place}: there are fields that this release does not know`
+    : `${place}: ${issue.message}`;
 }

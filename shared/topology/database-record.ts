@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
-import type { RepositoryPlace } from '#shared/api/repository.ts';
+import { type RepositoryPlace, withoutUser } from '#shared/api/repository.ts';
 import {
   type BackupLocation,
   BackupLocationSchema,
@@ -103,7 +103,14 @@ function placeOf(backupLocation: BackupLocation | undefined): RepositoryPlace | 
       const usesEnvironment = useEnvCredentials;
       return bucket === ''
         ? null
-        : { type: 's3', bucket, region, endpoint, keyPrefix, usesEnvironment };
+        : {
+            type: 's3',
+            bucket,
+            region,
+            endpoint: withoutUser(endpoint),
+            keyPrefix,
+            usesEnvironment,
+          };
     }
     case undefined:
     default:

@@ -11,6 +11,8 @@ import { page } from './page.ts';
 import { type Part, scaled } from './part.ts';
 import { relayLarge } from './relay-large.ts';
 import { measureRelay } from './relay.ts';
+import { sight } from './sight.ts';
+import { replay } from './replay.ts';
 import { stepLatency } from './step-latency.ts';
 import { sweep } from './sweep.ts';
 import { wakes } from './wakes.ts';
@@ -37,7 +39,9 @@ export const parts: readonly Part[] = [
   drains,
   cost,
   sweep,
+  sight,
   wakes,
+  replay,
   backups,
   cleanup,
   goverse,

@@ -179,6 +179,17 @@ describe('millrace dev', () => {
     expect(Object.values(pids).filter(isAlive)).toEqual([]);
   });
 
+  test('ends as by Ctrl-C where nobody reads its lines any more', async () => {
+    const { child, pids } = await startDev();
+
+    child.stdout?.destroy();
+    await createShard('unread');
+    const [exitCode] = (await once(child, 'exit')) as [number | null];
+
+    expect(exitCode).toBe(0);
+    expect(Object.values(pids).filter(isAlive)).toEqual([]);
+  });
+
   test('no child outlives it when it is killed', async () => {
     const { child, pids } = await startDev();
     expect(Object.values(pids).filter(isAlive)).toHaveLength(3);

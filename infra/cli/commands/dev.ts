@@ -14,7 +14,7 @@ import {
   resolveSettings,
 } from '../settings.ts';
 import { type ArchivePlace, textOfPlace } from '#shared/archive/place.ts';
-import { paint, print, remark, withProgress } from '../terminal.ts';
+import { paint, print, readerGone, remark, withProgress } from '../terminal.ts';
 
 export interface DevFlags extends SettingsFlags {
   readonly install?: boolean;
@@ -60,9 +60,8 @@ export async function dev(flags: DevFlags): Promise<0> {
       stopping.signal,
     );
     const asked = askedToStop();
-    const archiveText = textOfPlace(archive);
-    await writeRunning(folder, runningOf(children, settings, clusterId, archiveText));
-    output.begin(announcement({ children, archive: archiveText }, settings, flags));
+    await writeRunning(folder, runningOf({ children, archive }, settings, clusterId));
+    output.begin(announcement({ children, archive: textOfPlace(archive) }, settings, flags));
     await asked;
     await removeRunning(folder);
     await stop(children);
@@ -88,11 +87,11 @@ async function requireDefinitions({ kube }: Cluster): Promise<void> {
   }
 }
 
+/** What other commands on this machine find this one by. */
 function runningOf(
-  children: Children,
+  { children, archive }: { readonly children: Children; readonly archive: ArchivePlace },
   settings: Settings,
   cluster: string,
-  archive: string,
 ): Running {
   const { relayUrl: relay, queueUrl: queue, workerUrl: worker } = children;
   return {
@@ -105,7 +104,7 @@ function runningOf(
     queue,
     relay,
     worker,
-    ...(settings.recorded.value === 'off' ? {} : { archive }),
+    ...(settings.recorded.value === 'off' ? {} : { archive: textOfPlace(archive) }),
   };
 }
 
@@ -135,7 +134,10 @@ function recordingLine({ recorded }: Settings, archive: string): readonly string
     : [paint('dim', `records ${what[recorded.value]} in ${archive}`)];
 }
 
-/** Resolves at the first Ctrl-C, SIGTERM or end of the terminal. A second one ends the process at once. */
+/**
+ * Resolves at the first Ctrl-C, SIGTERM or end of the terminal, or when nobody reads the lines any more. A second one
+ * ends the process at once.
+ */
 function askedToStop(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let isAsked = false;
@@ -147,6 +149,7 @@ function askedToStop(): Promise<void> {
     isAsked = true;
     resolve();
   };
+  readerGone.addEventListener('abort', () => resolve());
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, hear);
   }

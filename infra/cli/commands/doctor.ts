@@ -14,7 +14,7 @@ import { type Need, checkPermissions } from '../doctor/permissions.ts';
 import { checkRelayVersions } from '../doctor/versions.ts';
 import { type OutputFlags, show } from '../output.ts';
 import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
-import { paint, table, withProgress } from '../terminal.ts';
+import { paint, sentences, withProgress } from '../terminal.ts';
 
 export interface DoctorFlags extends SettingsFlags, OutputFlags {
   /** The namespace whose service accounts are asked about instead of the caller. */
@@ -118,5 +118,5 @@ function report(checks: readonly Check[], failures: number): string {
     failures === 0
       ? paint('green', 'nothing stands in the way')
       : paint('red', `${failures} of ${checks.length} checks failed`);
-  return `${table(rows)}\n${conclusion}`;
+  return `${sentences(rows)}\n${conclusion}`;
 }

@@ -4,7 +4,7 @@ import { launch } from '#infra/local/child/launch.ts';
 import { readConfig } from '#shared/kernel/config.ts';
 import { openCluster, readClusterId } from '../cluster.ts';
 import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
-import { print, printJson, remark, withProgress } from '../terminal.ts';
+import { print, printJson, readerGone, remark, withProgress } from '../terminal.ts';
 
 export interface RelayFlags extends SettingsFlags {
   readonly queueEndpoint?: string;
@@ -30,6 +30,7 @@ export async function relay(flags: RelayFlags): Promise<0 | 1> {
     }),
   );
   printJson({ ready: true, url: child.announced.url });
+  readerGone.addEventListener('abort', () => child.signal('SIGTERM'));
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     process.on(signal, () => child.signal(signal));
   }

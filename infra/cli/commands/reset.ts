@@ -1,6 +1,5 @@
-import { createInterface } from 'node:readline/promises';
 import { recordAnnotation } from '#shared/api/annotations.ts';
-import { type StepName, stepNames } from '#shared/api/steps.ts';
+import type { StepName } from '#shared/api/steps.ts';
 import {
   type KubeObject,
   type ObjectRef,
@@ -11,7 +10,7 @@ import { type Cluster, openCluster } from '../cluster.ts';
 import { type OutputFlags, show } from '../output.ts';
 import { readEnvironment, resolveSettings } from '../settings.ts';
 import { parseTarget } from '../target.ts';
-import { paint, print, remark } from '../terminal.ts';
+import { confirm, paint, print, remark } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
 export interface ResetFlags extends OutputFlags {
@@ -28,12 +27,7 @@ type Target = ObjectRef<TargetKind>;
  *
  * The step then starts over from what it reads: a drain that was under way is decided anew.
  */
-export async function reset(
-  targetText: string,
-  stepText: string,
-  flags: ResetFlags,
-): Promise<0 | 1> {
-  const step = parseStep(stepText);
+export async function reset(targetText: string, step: StepName, flags: ResetFlags): Promise<0 | 1> {
   const settings = resolveSettings({ ...flags, namespace: [flags.namespace] }, readEnvironment());
   const target = parseTarget(targetText, flags.namespace);
   const cluster = await openCluster(settings.kubeconfig.value, flags.context);
@@ -44,16 +38,6 @@ export async function reset(
   }
 }
 
-function parseStep(text: string): StepName {
-  const step = stepNames.find((name) => name === text);
-  if (step === undefined) {
-    throw new UsageError(
-      `there is no step ${JSON.stringify(text)}; there are: ${stepNames.join(', ')}`,
-    );
-  }
-  return step;
-}
-
 async function clear(
   cluster: Cluster,
   target: Target,
@@ -62,7 +46,8 @@ async function clear(
 ): Promise<0 | 1> {
   const read = await cluster.kube.get(target);
   if (read.kind !== 'present') {
-    const why = read.kind === 'unknown' ? read.why : 'there is no such target';
+    const why =
+      read.kind === 'unknown' ? read.why : 'there is no such target: look at its name and -n';
     return end(flags, { target, step, cleared: false, why }, 1);
   }
   const record = read.value.metadata.annotations?.[recordAnnotation(step)];
@@ -70,7 +55,7 @@ async function clear(
     return end(flags, { target, step, cleared: false, why: 'there is no record to clear' }, 0);
   }
   if (flags.output === 'table') {
-    print(`The record of ${step} on ${nameOf(target)}:`);
+    print(`the record of ${step} on ${nameOf(target)}:`);
     print(readable(record));
   }
   if (!(await isAgreed(flags))) {
@@ -113,15 +98,7 @@ async function isAgreed(flags: ResetFlags): Promise<boolean> {
   if (!process.stdin.isTTY) {
     throw new UsageError('there is no terminal to ask on; give --yes to clear the record');
   }
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await terminal.question(
-      'Clear it? The step starts over from what it sees. [y/N] ',
-    );
-    return /^y(es)?$/i.test(answer.trim());
-  } finally {
-    terminal.close();
-  }
+  return confirm('clear it? the step starts over from what it sees');
 }
 
 interface Result {

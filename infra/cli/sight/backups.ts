@@ -43,6 +43,10 @@ export function backupFinding(scene: Scene): Finding {
       isSettled: false,
       notes,
       ...(condition.reason === 'BackupsMissed' ? missed(scene) : {}),
+      // In better words behind it.
+      ...(condition.reason === 'BackupsMissed' && badSchedules(scene).length > 0
+        ? { message: undefined }
+        : {}),
     };
   }
   if (record !== undefined && run !== undefined) {
@@ -103,16 +107,18 @@ function runOverdue(run: Run | undefined, now: Instant): string | undefined {
 function missed(scene: Scene): Partial<Finding> {
   const { target, now } = scene;
   const { namespace, resource } = namesOf(scene, 'backup-trigger');
-  const bad = target.status.backups.filter(
-    ({ lastResult }) => lastResult !== 'succeeded' && lastResult !== 'adopted',
-  );
+  const bad = badSchedules(scene);
   const meanings = bad.flatMap((schedule) => slotMeaning(schedule) ?? []);
-  const advice = new Set(meanings.flatMap(({ todo }) => todo ?? []));
+  const advice = new Set(meanings.flatMap((meaning) => meaning.todo ?? []));
   const todo: readonly Todo[] = [
     ...[...advice].map((text) => ({ text })),
     {
+      text: 'see what was said about it, as long as the Events are kept',
+      command: `kubectl get events -n ${namespace} --field-selector involvedObject.kind=Shard,involvedObject.name=${target.name}`,
+    },
+    {
       text: 'then have one made at once, instead of waiting for the next slot',
-      command: `kubectl annotate -n ${namespace} ${resource} --overwrite millrace.dev/backup-now=full/${tokenOf(now)}`,
+      command: `kubectl annotate -n ${namespace} ${resource} --overwrite millrace.dev/backup-now=${typeOf(scene, bad[0])}/${tokenOf(now)}`,
     },
   ];
   const { nextBackup } = target.status;
@@ -120,8 +126,21 @@ function missed(scene: Scene): Partial<Finding> {
     todo,
     ...(nextBackup === undefined
       ? {}
-      : { waitsFor: `a good backup; ${nextText(nextBackup, now)}` }),
+      : { waitsFor: `a good backup; ${nextText(nextBackup, now).replace(', ', ' is ')}` }),
   };
+}
+
+/** Whose last slot made no good backup. */
+function badSchedules({ target }: Scene): readonly SeenSchedule[] {
+  return target.status.backups.filter(
+    ({ lastResult }) =>
+      lastResult !== undefined && !['succeeded', 'adopted', 'running'].includes(lastResult),
+  );
+}
+
+function typeOf({ target }: Scene, schedule: SeenSchedule | undefined): string {
+  const schedules = target.spec.backup?.schedules ?? [];
+  return schedules.find(({ name }) => name === schedule?.schedule)?.type ?? 'full';
 }
 
 /** A new word for each minute: a request is obeyed once. */
@@ -139,28 +158,26 @@ function isSlotReason(text: string | undefined): text is SlotReason {
 
 const knownSlotReasons: ReadonlySet<string> = new Set(slotReasons);
 
-function notesOf({ target, now }: Scene, record: BackupRecord | undefined): readonly string[] {
+function notesOf(scene: Scene, record: BackupRecord | undefined): readonly string[] {
+  const { target, now } = scene;
   const run = record?.data.run;
   const { lastBackup, backups } = target.status;
   const newest = parseInstant(lastBackup?.any);
   return [
-    ...backups.flatMap((schedule) => scheduleNote(schedule, now)),
+    ...badSchedules(scene).map((schedule) => scheduleNote(schedule, now)),
     ...(newest === undefined || backups.length === 0
       ? []
-      : [`The newest good backup is of ${toText(newest)} (${distanceText(newest, now)}).`]),
+      : [
+          `The newest good backup in the repository, whoever made it, is of ${toText(newest)} (${distanceText(newest, now)}).`,
+        ]),
     ...(run === undefined ? [] : [`A ${run.type} backup runs since ${run.at}.`]),
   ];
 }
 
-/** How the last slot of a schedule ended, where it did not end well. */
-function scheduleNote(schedule: SeenSchedule, now: Instant): readonly string[] {
+/** How the last slot of a schedule ended that did not end well. */
+function scheduleNote(schedule: SeenSchedule, now: Instant): string {
   const { lastSlot, lastResult, lastSuccess } = schedule;
-  if (lastResult === undefined || ['succeeded', 'adopted', 'running'].includes(lastResult)) {
-    return [];
-  }
   const why = slotMeaning(schedule)?.means ?? schedule.lastReason;
   const good = parseInstant(lastSuccess);
-  return [
-    `Schedule ${schedule.schedule}: its slot ${lastSlot ?? ''} ended as ${lastResult}${why === undefined ? '' : `, since ${why}`}; ${good === undefined ? 'it has never had a good backup' : `its last good backup was ${distanceText(good, now)}`}.`,
-  ];
+  return `Schedule ${schedule.schedule}: its last slot, ${lastSlot ?? 'of an unknown time'}, ended as ${lastResult ?? 'unknown'}${why === undefined ? '' : `, since ${why}`}; ${good === undefined ? 'it has never had a good backup' : `its last good backup was ${distanceText(good, now)}`}.`;
 }

@@ -12,6 +12,9 @@ const causes: { readonly [C in StaleCause]: string } = {
   Undecodable: 'cannot be decoded',
 };
 
+/** What is told and stays: for people, or because the spec says so. */
+const left: ReadonlySet<string> = new Set(['RecordsLeft', 'CleanupOff']);
+
 /** What etcd-cleanup is at: its condition, and while one record is being changed, that. */
 export function cleanupFinding({ target }: Scene): Finding {
   const clean = conditionOf(target, 'TopologyClean');
@@ -38,7 +41,7 @@ export function cleanupFinding({ target }: Scene): Finding {
     reason,
     message: reason === clean?.reason ? clean.message : undefined,
     since: record?.since ?? clean?.lastTransitionTime,
-    isSettled: record?.wake === undefined && clean?.status !== 'Unknown',
+    isSettled: !isHeld && clean !== undefined && (clean.status === 'True' || left.has(reason)),
     lookedAt: clean?.observedGeneration,
     notes,
   };

@@ -31,7 +31,7 @@ export function poolPodsFinding({ target }: Scene): Finding {
     reason: shown?.reason ?? '',
     message: shown?.message,
     since: shown?.lastTransitionTime,
-    isSettled: ready?.status === 'True',
+    isSettled: ready?.status === 'True' && shown?.reason !== 'SurplusMembers',
     lookedAt,
   };
 }

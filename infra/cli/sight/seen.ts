@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { slotResults } from '#shared/api/backup.ts';
+import { backupTypes, slotResults } from '#shared/api/backup.ts';
 import { staleCauses } from '#shared/api/cleanup.ts';
 import { drainCauses } from '#shared/api/drain-record.ts';
 import { durationSeconds } from '#shared/api/duration.ts';
@@ -91,7 +91,9 @@ const specSchema = z.object({
   drain: part({ deadline: z.string() }),
   pools: items(poolSchema),
   shutdown: part({ timeout: z.string() }),
-  backup: part({ schedules: items(z.object({ name: z.string(), suspend: flag })) }),
+  backup: part({
+    schedules: items(z.object({ name: z.string(), type: z.enum(backupTypes).catch('full') })),
+  }),
 });
 
 type Spec = z.output<typeof specSchema>;
@@ -142,6 +144,9 @@ export interface SeenPod {
   readonly name: string;
   readonly uid: string;
   readonly deletedAt: Instant | null;
+  /** By its condition; one that says nothing is not. */
+  readonly isReady: boolean;
+  readonly finalizers: readonly string[];
   readonly annotations: { readonly [key: string]: string };
 }
 
@@ -166,13 +171,19 @@ export function seenTarget(kind: TargetKind, object: unknown): SeenTarget {
 }
 
 export function seenPod(object: unknown): SeenPod {
-  const { metadata } = objectSchema.catch(() => objectSchema.parse({})).parse(object);
+  const { metadata, status } = objectSchema.catch(() => objectSchema.parse({})).parse(object);
   return {
     name: metadata.name,
     uid: metadata.uid,
     deletedAt: parseInstant(metadata.deletionTimestamp) ?? null,
+    isReady: isReady(status),
+    finalizers: metadata.finalizers,
     annotations: metadata.annotations,
   };
+}
+
+function isReady({ conditions }: Status): boolean {
+  return conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
 }
 
 /** The newest time at which anybody wrote the spec. */

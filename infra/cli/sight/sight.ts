@@ -7,7 +7,7 @@ import type { Explanation, MemberSight, Sight, Standing, StepSight, Todo } from 
 import type { Scene } from './scene.ts';
 import { type SeenPod, type SeenTarget, conditionOf } from './seen.ts';
 import { stepSight } from './step-sight.ts';
-import { ageText, spanText } from './words.ts';
+import { ageText, distanceText, sentence, spanText } from './words.ts';
 
 /** One target in a few words. Pure: same scene, same sight; whatever stands in the object, it never throws. */
 export function sightOf(scene: Scene): Sight {
@@ -23,14 +23,16 @@ export function explanationOf(scene: Scene): Explanation {
     database === undefined || database === null ? null : sightOf({ target: database, now });
   const todo = [
     ...distinct(
-      steps.filter(({ attention }) => attention === 'needed').flatMap((step) => step.todo),
+      steps
+        .filter(({ attention, standing }) => attention === 'needed' || standing === 'paused')
+        .flatMap((step) => step.todo),
     ),
     ...databaseTodo(databaseSight),
   ];
   return {
     at: toText(now),
     sight,
-    summary: summaryOf(scene, sight),
+    summary: summaryOf(scene, sight, mostTelling(steps)),
     todo,
     notes: notesOf(scene, databaseSight),
     steps,
@@ -125,23 +127,31 @@ export function targetText({ kind, namespace, name }: SeenTarget): string {
   return `${shortNames[kind]}/${namespace}/${name}`;
 }
 
-function summaryOf({ target, now }: Scene, sight: Sight): string {
+function summaryOf({ target, now }: Scene, sight: Sight, telling: StepSight | undefined): string {
   const { standing, brief, waitsFor, since } = sight;
   const age = since === null ? '' : ` (for ${ageText(since, now)})`;
+  const waits = waitsFor === null ? '' : ` It waits for ${waitsFor}.`;
   switch (standing) {
     case 'stuck':
-      return `A person is needed: ${brief}${age}.${waitsFor === null ? '' : ` It waits for this: ${waitsFor}.`}`;
+      return `A person is needed: ${brief}${age}. ${telling?.meaning ?? ''}${detailOf(telling)}${waits}`;
     case 'working':
-      return `It goes on by itself, nothing has to be done: ${brief}${age}.${waitsFor === null ? '' : ` It waits for this: ${waitsFor}.`}`;
+      return `It goes on by itself, nothing has to be done: ${brief}${age}.${waits}`;
     case 'paused':
-      return 'It is paused: Millrace looks and does nothing, until a person ends the pause.';
+      return `It is held: ${brief}. Millrace looks and does nothing until the pause ends.`;
     case 'leaving':
-      return `It is being deleted${target.deletedAt === null ? '' : ` for ${spanText((now - target.deletedAt) / 1000)}`}: nothing more is done for it.`;
+      return `It is being deleted${target.deletedAt === null ? '' : `, for ${spanText((now - target.deletedAt) / 1000)} now`}: nothing more is done for it.`;
     case 'settled':
       return sight.attention === 'advised'
-        ? `There is nothing to do; a remark: ${brief}.`
-        : 'There is nothing to do: what is wanted is there.';
+        ? `There is nothing to do for it. A remark: ${brief}.`
+        : 'There is nothing to do for it: what is wanted is there.';
   }
+}
+
+/** What the step itself says, or what is to be known first. */
+function detailOf(step: StepSight | undefined): string {
+  const [note = ''] = step?.notes ?? [];
+  const detail = step === undefined || step.told === null ? note : sentence(step.told);
+  return detail === '' ? '' : ` ${detail}`;
 }
 
 function databaseTodo(database: Sight | null): readonly Todo[] {
@@ -155,21 +165,38 @@ function databaseTodo(database: Sight | null): readonly Todo[] {
     : [];
 }
 
-function notesOf({ target, database }: Scene, sight: Sight | null): readonly string[] {
+function notesOf(scene: Scene, sight: Sight | null): readonly string[] {
+  const { target, database, pods = [] } = scene;
   const name = target.spec.databaseRef?.name;
   const ofDatabase =
     database === null
       ? [`Its Database mdb/${name ?? ''} does not exist.`]
-      : sight === null
+      : sight === null || sight.standing === 'settled' || sight.standing === 'paused'
         ? []
         : [`Its Database mdb/${sight.name}: ${sight.brief}.`];
   const finalizers = target.deletedAt === null ? [] : target.finalizers;
+  const notReady = pods.filter(({ isReady, deletedAt }) => !isReady && deletedAt === null);
   return [
     ...ofDatabase,
+    ...pauseNote(scene),
+    ...(notReady.length === 0
+      ? []
+      : [`Not ready of its ${pods.length} pods: ${notReady.map(({ name }) => name).join(', ')}.`]),
     ...(finalizers.length === 0
       ? []
       : [`It stays until others have taken off their finalizers: ${finalizers.join(', ')}.`]),
   ];
+}
+
+/** Since when it is paused nobody writes down; the last change of the spec may have been that. */
+function pauseNote({ target, database, now }: Scene): readonly string[] {
+  const held = target.spec.paused ? target : database?.spec.paused === true ? database : undefined;
+  const changedAt = held?.changedAt ?? null;
+  return changedAt === null || target.deletedAt !== null
+    ? []
+    : [
+        `The spec of ${shortNames[held?.kind ?? target.kind]}/${held?.name ?? ''} was last changed ${distanceText(changedAt, now)} (${toText(changedAt)}).`,
+      ];
 }
 
 /** Who leaves, who was asked to and waits for its turn. */
@@ -178,37 +205,34 @@ function membersOf(scene: Scene): readonly MemberSight[] {
   const record = target.kind === 'Shard' ? readDrainRecord(target) : undefined;
   const leaver =
     record?.kind === 'ours' && record.record.state !== 'choosing' ? record.record.data : undefined;
-  const told = pods.flatMap((pod) => memberSight(pod, leaver?.podUid) ?? []);
-  const isTold = leaver !== undefined && told.some(({ pod }) => pod === leaver.pod);
-  return leaver === undefined || isTold
+  const told = pods.flatMap((pod) => {
+    const says = memberText(target, pod, pod.uid === leaver?.podUid);
+    const since = pod.uid === leaver?.podUid ? leaver.startedAt : null;
+    return says === undefined ? [] : [{ pod: pod.name, says, since }];
+  });
+  return leaver === undefined || told.some(({ pod }) => pod === leaver.pod)
     ? told
     : [{ pod: leaver.pod, says: 'leaves; its pod is not there', since: leaver.startedAt }, ...told];
 }
 
-function memberSight(pod: SeenPod, leaving: string | undefined): MemberSight | undefined {
-  const { annotations, deletedAt, name, uid } = pod;
+/** `undefined` of a pod that stays. */
+function memberText(
+  { kind }: SeenTarget,
+  { annotations, deletedAt }: SeenPod,
+  isLeaving: boolean,
+): string | undefined {
   const mirror = annotations[drainMirror] ?? annotations[releaseMirror];
   const request = annotations[drainRequest];
   const asked =
     request === undefined ? '' : ` (asked: ${request === '' ? 'no word why' : request})`;
-  const since = deletedAt === null ? null : toText(deletedAt);
   if (deletedAt !== null) {
-    return { pod: name, says: `was deleted and is stopping${asked}`, since };
+    return `was deleted and is to be gone by ${toText(deletedAt)}${asked}`;
   }
-  if (uid === leaving || mirror !== undefined) {
-    return {
-      pod: name,
-      says: `is leaving${mirror === undefined ? '' : `: ${mirror}`}${asked}`,
-      since,
-    };
+  if (isLeaving || mirror !== undefined) {
+    return `is leaving${mirror === undefined ? '' : `: ${mirror}`}${asked}`;
   }
-  return request === undefined
-    ? undefined
-    : {
-        pod: name,
-        says: `was asked to leave and waits its turn: one leaves at a time${asked}`,
-        since,
-      };
+  const turn = kind === 'Shard' ? ' and waits its turn, since one leaves at a time' : '';
+  return request === undefined ? undefined : `was asked to leave${turn}${asked}`;
 }
 
 function distinct(todo: readonly Todo[]): readonly Todo[] {

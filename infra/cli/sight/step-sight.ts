@@ -71,18 +71,15 @@ function paused(step: StepName, scene: Scene): StepSight | undefined {
   if (!target.spec.paused && !byDatabase) {
     return undefined;
   }
-  const holder = target.spec.paused ? target : database;
   const { namespace, resource, database: ofShard } = namesOf(scene, step);
   const held = target.spec.paused ? resource : (ofShard ?? '');
   return sight(step, scene, {
     standing: 'paused',
     reason: 'Paused',
-    since:
-      holder?.changedAt === null || holder === null || holder === undefined
-        ? null
-        : toText(holder.changedAt),
+    since: null,
+    brief: target.spec.paused ? 'paused by a person' : `${held} is paused by a person`,
     meaning: `A person has paused ${held}: every step may look and none acts. What had begun before stays as it is.`,
-    waitsFor: `a person to end the pause of ${held}`,
+    waitsFor: 'a person to end the pause',
     todo: [
       {
         text: 'to end the pause, set spec.paused to false where your manifests are kept, or at once',
@@ -109,9 +106,7 @@ function openWork(step: StepName, scene: Scene): readonly string[] {
       : { database: { ...database, spec: { ...database.spec, paused: false } } }),
   };
   const { brief, standing } = stepSight(step, free);
-  return standing === 'settled'
-    ? []
-    : [`When it was paused: ${brief}. That goes on once the pause ends.`];
+  return standing === 'settled' ? [] : [`Held in the middle: ${brief}.`];
 }
 
 function recordUnreadable(step: StepName, scene: Scene): StepSight | undefined {
@@ -175,7 +170,7 @@ function found(step: StepName, scene: Scene, finding: Finding): StepSight {
   const { attention: usual, todo: advised } = meaningOf(finding.reason, step);
   const attention: Attention =
     finding.attention ?? (isStalled(finding.reason) && !finding.isSettled ? 'needed' : usual);
-  const advice = told.advice === null ? [] : [todoOf(told.advice)];
+  const advice = told.advice === null ? [] : todosOf(told.advice);
   const base = sight(step, scene, {
     standing: attention === 'needed' ? 'stuck' : finding.isSettled ? 'settled' : 'working',
     attention,
@@ -267,10 +262,13 @@ function silenceTodo(step: StepName, scene: Scene): readonly Todo[] {
   ];
 }
 
-/** An advice that ends in something to type has that as its command. */
-function todoOf(advice: string): Todo {
-  const [, text, command] = /^(.*?)(?::| run:?) ((?:kubectl|millrace) .+)$/s.exec(advice) ?? [];
-  return text === undefined || command === undefined ? { text: advice } : { text, command };
+/** A step's advice: one thing after the other, and what ends in something to type has that as its command. */
+function todosOf(advice: string): readonly Todo[] {
+  return advice.split(/; or, |, or (?=move all the same:)/).map((one, place) => {
+    const [, words, command] = /^(.*?)(?::| run:?) ((?:kubectl|millrace) .+)$/s.exec(one) ?? [];
+    const text = `${place === 0 ? '' : 'or '}${words ?? one}`;
+    return command === undefined ? { text } : { text, command };
+  });
 }
 
 type Given = Pick<StepSight, 'standing' | 'since'> & {

@@ -28,9 +28,9 @@ export function inOrder(sights: readonly Sight[]): readonly Sight[] {
 const longestCell = 48;
 
 export const statusColumns = {
-  table: ['', 'TARGET', 'READY', 'NOW', 'WAITS FOR', 'SINCE', 'NEXT'],
+  table: ['STATE', 'TARGET', 'READY', 'NOW', 'WAITS FOR', 'SINCE', 'NEXT'],
   wide: [
-    '',
+    'STATE',
     'TARGET',
     'READY',
     'NOW',
@@ -65,7 +65,7 @@ function nextText(sight: Sight, backup: string | undefined): string {
 }
 
 function lookText({ look }: Sight): string {
-  return look === null ? '-' : `look ${look.text.replace(/^at \S+ \((.*)\)$/, '$1')}`;
+  return look === null ? '-' : `looks ${look.text.replace(/^at \S+ \((.*)\)$/, '$1')}`;
 }
 
 function backupText({ nextBackup }: Sight, now: Instant): string | undefined {
@@ -144,7 +144,7 @@ export function explanationText(explanation: Explanation, width: number): string
     ...todoLines(todo, width),
     '',
     paint('bold', 'Step by step'),
-    ...steps.flatMap((step) => stepLines(step, width, now)),
+    ...steps.flatMap((step) => stepLines(step, width, now, summary)),
     ...memberLines(members, width, now),
   ].join('\n');
 }
@@ -154,7 +154,7 @@ function todoLines(todo: readonly Todo[], width: number): readonly string[] {
     ? []
     : [
         '',
-        paint('bold', 'What to do'),
+        paint('bold', 'What you can do'),
         ...todo.flatMap(({ text, command }, place) => [
           ...hanging(`${place + 1}. `, text, width, '  '),
           ...(command === undefined ? [] : [`     ${paint('bold', `$ ${command}`)}`]),
@@ -165,19 +165,30 @@ function todoLines(todo: readonly Todo[], width: number): readonly string[] {
 /** The widest of the words below, and two spaces. */
 const labelWidth = 11;
 
-function stepLines(step: StepSight, width: number, now: Instant | undefined): readonly string[] {
+function stepLines(
+  step: StepSight,
+  width: number,
+  now: Instant | undefined,
+  summary: string,
+): readonly string[] {
   const [sign, word, colour] = marks[step.standing];
-  const head = `${paint(colour, `${sign} ${step.step}`)} (${step.duty}): ${step.brief}`;
+  const name = `${sign} ${step.step}`;
+  const head = (ending: string) =>
+    wrapped(`${name} (${step.duty}): ${step.brief}${ending}`, width, '  ').map((line) =>
+      line.replace(name, paint(colour, name)),
+    );
   const field = (label: string, text: string) =>
     hanging(label.padEnd(labelWidth), text, width, '    ');
   const notes = step.notes.flatMap((note) => field('note', note));
-  if (step.standing === 'settled' && step.attention === 'none') {
-    return [`  ${head}`, ...notes];
+  const isSaid = step.standing === 'paused' || step.standing === 'leaving';
+  if (isSaid || (step.standing === 'settled' && step.attention === 'none')) {
+    return [...head(''), ...notes];
   }
   const since = step.since === null || now === undefined ? '' : ` (${ageText(step.since, now)})`;
   return [
-    `  ${head}${step.standing === 'settled' ? '' : `, ${word}`}`,
-    ...wrapped(step.meaning, width, '    '),
+    ...head(step.standing === 'settled' ? '' : `, ${word}`),
+    // What was said at the top is not said again.
+    ...(summary.includes(step.meaning) ? [] : wrapped(step.meaning, width, '    ')),
     ...(step.told === null ? [] : field('it says', step.told)),
     ...(step.waitsFor === null ? [] : field('waits for', step.waitsFor)),
     ...(step.since === null ? [] : field('since', `${step.since}${since}`)),
@@ -199,7 +210,7 @@ function memberLines(
         paint('bold', 'Members that leave'),
         ...members.flatMap(({ pod, says, since }) =>
           wrapped(
-            `${pod} ${says}${since === null || now === undefined ? '' : `, since ${since} (${ageText(since, now)})`}`,
+            `${pod} ${says}${since === null || now === undefined ? '' : `; leaves since ${since} (${ageText(since, now)})`}`,
             width,
             '  ',
           ),

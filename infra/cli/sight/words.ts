@@ -58,10 +58,10 @@ export function withoutAdvice(message: string): {
     : { told: message.slice(0, place), advice: message.slice(place + mark.length) };
 }
 
-/** A sentence of its own: a capital letter in front, a full stop behind. */
+/** A sentence of its own, with a capital letter in front, unless a name is there, and a full stop behind. */
 export function sentence(text: string): string {
   const trimmed = text.trim();
-  return trimmed === ''
-    ? ''
-    : `${trimmed.charAt(0).toUpperCase()}${trimmed.slice(1)}${/[.!?]$/.test(trimmed) ? '' : '.'}`;
+  const [first = ''] = trimmed.split(' ', 1);
+  const start = /^[a-z]+,?$/.test(first) ? trimmed.charAt(0).toUpperCase() : trimmed.charAt(0);
+  return trimmed === '' ? '' : `${start}${trimmed.slice(1)}${/[.!?]$/.test(trimmed) ? '' : '.'}`;
 }

@@ -1,6 +1,7 @@
-import { stripVTControlCharacters, styleText } from 'node:util';
+import { styleText } from 'node:util';
 import { createLogUpdate } from 'log-update';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
+import { columnsOf, layOutTable, wrap } from '#infra/cli/layout.ts';
 
 /** One member as it is drawn. */
 export interface MemberLine {
@@ -49,11 +50,12 @@ type Style = Parameters<typeof styleText>[0];
  */
 export function terminalScreen(stream: NodeJS.WriteStream, target: string): Screen {
   const update = createLogUpdate(stream);
-  const paint = (style: Style, text: string) => styleText(style, text, { stream });
+  const paint = painting(stream);
   let drawn: readonly MemberLine[] = [];
+  const columns = () => columnsOf(stream);
   const print = (line: string, indent: number) => {
     update.clear();
-    stream.write(`${wrap(line, Math.max(narrowestColumns, stream.columns), indent)}\n`);
+    stream.write(`${wrap(line, columns(), indent)}\n`);
     redraw();
   };
   const redraw = () => {
@@ -63,7 +65,7 @@ export function terminalScreen(stream: NodeJS.WriteStream, target: string): Scre
     }
   };
   return {
-    ...printing(print, paint, target),
+    ...printing({ print, paint, columns }, target),
     progress: (text, seconds) =>
       update(`${paint('cyan', '…')} ${text} ${paint('dim', `${seconds.toFixed(0)} s`)}`),
     members(members) {
@@ -84,24 +86,24 @@ export function terminalScreen(stream: NodeJS.WriteStream, target: string): Scre
 
 /** A pipe or a file: one line per fact, nothing redrawn; members only as they change. */
 export function lineScreen(stream: NodeJS.WriteStream, target: string): Screen {
-  const plain = (_style: Style, text: string) => text;
+  const paint = painting(stream);
   const print = (line: string) => {
     stream.write(`${line}\n`);
   };
   let told = '';
   return {
-    ...printing(print, plain, target),
+    ...printing({ print, paint, columns: () => columnsOf(stream) }, target),
     progress: progressLines(print),
     members(members) {
       const text = members
-        .map((member) => memberText(member, 0, plain).trim().replaceAll(/ +/g, ' '))
+        .map((member) => memberText(member, 0, paint).trim().replaceAll(/ +/g, ' '))
         .join(' · ');
       if (text !== told) {
         told = text;
         print(`  members: ${text}`);
       }
     },
-    summary: (results) => print(`\n${summaryText(results, plain)}`),
+    summary: (results) => print(`\n${summaryText(results, paint)}`),
     close: () => undefined,
   };
 }
@@ -134,22 +136,32 @@ export function jsonScreen(stream: NodeJS.WriteStream): Screen {
   };
 }
 
-/** A terminal that says it is narrower does not know its width. */
-const narrowestColumns = 40;
-
 /** Where the further lines of a decision begin: below its outcome. */
 const decisionIndent = 22;
 
-function printing(
-  print: (line: string, indent: number) => void,
-  paint: (style: Style, text: string) => string,
-  usualTarget: string,
-) {
+const tableIndent = 4;
+
+type Paint = (style: Style, text: string) => string;
+
+/** Coloured by the same rules as the command: `infra/cli/terminal.ts`. */
+function painting(stream: NodeJS.WriteStream): Paint {
+  return (style, text) => styleText(style, text, { stream });
+}
+
+/** How one line comes onto the screen, and how wide it may be at the moment. */
+interface Printer {
+  readonly print: (line: string, indent: number) => void;
+  readonly paint: Paint;
+  readonly columns: () => number;
+}
+
+function printing(printer: Printer, usualTarget: string) {
+  const { print, paint } = printer;
   const told = new Map<string, string>();
   return {
     scene: (name: string, title: string) => print(`\n${paint('bold', `▶ ${name}`)}  ${title}`, 2),
     say: (text: string) => print(`  ${paint('magenta', '▸')} ${text}`, 4),
-    table: (rows: readonly Row[]) => tableLines(rows, paint).forEach((line) => print(line, 4)),
+    table: (rows: readonly Row[]) => tableLines(rows, printer).forEach((line) => print(line, 4)),
     decision: ({ at, step, target, outcome, reason, message }: DecisionLine) => {
       const time = paint('dim', at.slice(11, 19));
       const shownOutcome = paint(outcomeStyles[outcome], outcome.padEnd(7));
@@ -171,26 +183,6 @@ function printing(
   };
 }
 
-/** Breaks a line at spaces where it would be wider than so many columns. Colours take no width. */
-export function wrap(line: string, columns: number, indent: number): string {
-  const lines: string[] = [];
-  let current: string | undefined;
-  for (const word of line.split(' ')) {
-    const longer = current === undefined ? word : `${current} ${word}`;
-    if (
-      current !== undefined &&
-      current.trim() !== '' &&
-      stripVTControlCharacters(longer).length > columns
-    ) {
-      lines.push(current);
-      current = ' '.repeat(indent) + word;
-    } else {
-      current = longer;
-    }
-  }
-  return [...lines, current ?? ''].join('\n');
-}
-
 const outcomeStyles = {
   settled: 'green',
   waiting: 'cyan',
@@ -201,34 +193,24 @@ const outcomeStyles = {
 function memberText(
   { pod, role, phase, isReady, drain }: MemberLine,
   nameWidth: number,
-  paint: (style: Style, text: string) => string,
+  paint: Paint,
 ): string {
   const dot = isReady ? paint('green', '●') : paint('yellow', '○');
   const shownRole = role === 'primary' ? paint('bold', role.padEnd(8)) : role.padEnd(8);
   return `  ${dot} ${pod.padEnd(nameWidth)} ${shownRole} ${phase.padEnd(12)} ${drain === '' ? '' : paint('yellow', drain)}`;
 }
 
-/** The columns as wide as what is in them, below their names. */
-function tableLines(
-  rows: readonly Row[],
-  paint: (style: Style, text: string) => string,
-): readonly string[] {
-  const columns = Object.keys(rows[0] ?? {});
-  const widths = columns.map((column) =>
-    Math.max(column.length, ...rows.map((row) => (row[column] ?? '').length)),
-  );
-  const line = (cells: readonly string[]) =>
-    `    ${cells.map((cell, place) => cell.padEnd(widths[place] ?? 0)).join('  ')}`.trimEnd();
-  return [
-    paint('dim', line(columns)),
-    ...rows.map((row) => line(columns.map((column) => row[column] ?? ''))),
-  ];
+/** The columns as wide as what is in them, below their names, and cut where the screen is narrower. */
+function tableLines(rows: readonly Row[], { paint, columns }: Printer): readonly string[] {
+  const names = Object.keys(rows[0] ?? {});
+  const cells = rows.map((row) => names.map((name) => row[name] ?? ''));
+  const [heading = '', ...lines] = layOutTable([names, ...cells], columns() - tableIndent)
+    .split('\n')
+    .map((line) => ' '.repeat(tableIndent) + line);
+  return [paint('dim', heading), ...lines];
 }
 
-function summaryText(
-  results: readonly SceneResult[],
-  paint: (style: Style, text: string) => string,
-): string {
+function summaryText(results: readonly SceneResult[], paint: Paint): string {
   const line = (cells: readonly string[]) =>
     `  ${cells.map((cell, column) => (column < 2 ? cell.padEnd(column === 0 ? 14 : 8) : cell.padStart(11))).join('')}`;
   return [

@@ -164,8 +164,9 @@ export const backups = {
     next: 'The next backup begins by itself.',
   },
   BackupsMissed: {
-    brief: 'backups are missing',
-    means: 'A schedule has had no good backup for more than two of its slots.',
+    brief: 'no good backup for two slots',
+    means:
+      'A schedule has had no good backup for at least two of its slots: if the database were lost now, more would be lost than planned.',
     attention: 'needed',
     waitsFor: 'a good backup',
     next: 'It keeps trying at every slot by itself; the first good one ends this.',

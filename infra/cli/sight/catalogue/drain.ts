@@ -82,16 +82,14 @@ export const drain = {
   },
   MemberChosen: {
     brief: 'a member is to leave',
-    means:
-      'A member was chosen to leave. It stays until it is certain that the others can do without it.',
+    means: 'It stays until it is certain that the others can do without it.',
     attention: 'none',
     waitsFor: 'one agreed primary, no open election, and enough healthy members without it',
     next: goesOn,
   },
   Draining: {
     brief: 'a member is leaving',
-    means:
-      'A member is leaving. It is deleted only after three looks showed that the others can do without it.',
+    means: 'It is deleted only after three looks have shown that the others can do without it.',
     attention: 'none',
     waitsFor: 'the next of these looks',
     next: goesOn,
@@ -177,7 +175,7 @@ export const drain = {
   QuorumTooSmall: {
     brief: 'too few healthy members to let one go',
     means:
-      'A member is to leave, but without it too few healthy members would remain to commit a write. It is kept.',
+      'Without the member that is to leave too few healthy members would remain to commit a write, so it is kept.',
     attention: 'needed',
     waitsFor: 'enough healthy members besides it',
     next: goesOnOnceSo,
@@ -193,7 +191,7 @@ export const drain = {
   NoStandbyReady: {
     brief: 'nobody could take over the lead',
     means:
-      'The primary is to leave and no standby is ready to take over, so it keeps the lead and stays.',
+      'The member that is to leave leads, and no standby is ready to take over, so it keeps the lead and stays.',
     attention: 'needed',
     waitsFor: 'a standby that is ready',
     next: goesOnOnceSo,
@@ -207,21 +205,21 @@ export const drain = {
   },
   GatesHold: {
     brief: 'a member is leaving: first check passed',
-    means: 'The others can do without the member. That has to be so again at least 5 s later.',
+    means: 'The others can do without it. That has to be so again at least 5 s later.',
     attention: 'none',
     waitsFor: 'a second look, at least 5 s after the first',
     next: goesOn,
   },
   Settling: {
     brief: 'a member is leaving: first check passed',
-    means: 'The others can do without the member. That has to be so again at least 5 s later.',
+    means: 'The others can do without it. That has to be so again at least 5 s later.',
     attention: 'none',
     waitsFor: 'a second look, at least 5 s after the first',
     next: goesOn,
   },
   GatesHeld: {
     brief: 'a member is leaving: second check passed',
-    means: 'The others can do without the member, on two looks. A third one decides.',
+    means: 'The others can do without it, on two looks. A third one decides.',
     attention: 'none',
     waitsFor: 'a third look',
     next: 'If all still holds, the member is deleted. Until then it can be taken back.',

@@ -99,7 +99,7 @@ export const repository = {
   RepositoryOfOthers: {
     brief: 'the repository is another Database’s',
     means:
-      'Another Database keeps its backups in the same place. Two in one place would destroy each other’s backups, so this one does not use it.',
+      'Another Database keeps its backups in the same place. Two in one place would destroy each other’s backups, so this one writes nothing there.',
     attention: 'needed',
     waitsFor: 'a place of its own',
     next: looksEveryMinute,

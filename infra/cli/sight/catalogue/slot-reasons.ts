@@ -61,7 +61,7 @@ export const slotMeanings: { readonly [R in SlotReason]: SlotMeaning } = {
   },
   Failed: {
     means: 'the data plane said that the backup failed',
-    todo: 'see the logs of multiadmin and of the pooler that made it, or of its Job',
+    todo: 'see why it failed: in the logs of multiadmin and of the pooler that made it, or of its Job where one did',
   },
   RunDeadline: {
     means: 'it had not ended by its runDeadline',

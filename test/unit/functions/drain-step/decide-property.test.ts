@@ -5,124 +5,14 @@ import type { Effect } from '#shared/kernel/effect.ts';
 import { isDestructive } from '#shared/kernel/effect.ts';
 import { type Writers, execute } from '#shared/kernel/execute.ts';
 import { createLogger } from '#shared/kernel/logger.ts';
-import { absent, present, unknown } from '#shared/kernel/read.ts';
+import { absent, unknown } from '#shared/kernel/read.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { decide } from '#functions/drain-step/decide.ts';
 import type { DrainSnapshot } from '#functions/drain-step/snapshot.ts';
 import { drainStep } from '#functions/drain-step/step.ts';
-import { type DrainBuilder, aShardOf, now, shardUid, uidOf } from './a-drain.ts';
+import { now, shardUid } from './a-drain.ts';
 import { noGoverse } from '#test/builders/no-goverse.ts';
-
-const pod = fc.integer({ min: 0, max: 4 }).map((index) => `orders-${index}`);
-
-/** One thing that can be so in a shard. */
-const circumstance: fc.Arbitrary<(drain: DrainBuilder) => DrainBuilder> = fc.oneof(
-  fc.integer({ min: 1, max: 5 }).map((count) => (drain: DrainBuilder) => drain.wanting(count)),
-  pod.map((name) => (drain: DrainBuilder) => drain.requested(name)),
-  pod.map((name) => (drain: DrainBuilder) => drain.withoutPod(name)),
-  pod.map((name) => (drain: DrainBuilder) => drain.ledBy(name)),
-  pod.map((name) => (drain: DrainBuilder) => drain.outOfCohort(name)),
-  pod.map((name) => (drain: DrainBuilder) => drain.gone(name)),
-  pod.map((name) => (drain: DrainBuilder) => drain.goneUnseen(name)),
-  fc
-    .tuple(
-      pod,
-      fc.constantFrom('requested', 'draining', 'acknowledged', 'finished'),
-      fc.integer({ min: 0, max: 600 }),
-    )
-    .map(
-      ([name, state, ago]) =>
-        (drain: DrainBuilder) =>
-          drain.goneUnseen(name).drainingClaim(name, state, ago),
-    ),
-  fc
-    .tuple(pod, fc.constantFrom({ released: 'a-pod' }, { isBeingDeleted: true }, { member: null }))
-    .map(
-      ([name, change]) =>
-        (drain: DrainBuilder) =>
-          drain.withClaim(name, change),
-    ),
-  pod.map((name) => (drain: DrainBuilder) => drain.withStatus(name, null)),
-  fc.tuple(pod, fc.boolean()).map(
-    ([name, isReady]) =>
-      (drain: DrainBuilder) =>
-        drain.withStatus(name, { isReady }),
-  ),
-  fc
-    .tuple(
-      pod,
-      fc.record({
-        hasEnded: fc.boolean(),
-        isReady: fc.boolean(),
-        isBeingDeleted: fc.boolean(),
-        isMarkedByOthers: fc.boolean(),
-      }),
-    )
-    .map(
-      ([name, change]) =>
-        (drain: DrainBuilder) =>
-          drain.withMember(name, change),
-    ),
-  pod.map((name) => (drain: DrainBuilder) => drain.withMember(name, { control: 'foreign' })),
-  fc
-    .tuple(
-      pod,
-      fc.constantFrom('primary', 'replica', 'none', 'unknown'),
-      fc.constantFrom('active', 'shutdown', 'stopping', 'unknown'),
-    )
-    .map(
-      ([name, role, lifecycle]) =>
-        (drain: DrainBuilder) =>
-          drain.withPooler(name, { role, lifecycle }),
-    ),
-  fc
-    .tuple(
-      pod,
-      fc.constantFrom('requested', 'draining', 'acknowledged', 'finished'),
-      fc.integer({ min: 0, max: 600 }),
-      fc.record(
-        {
-          cause: fc.constantFrom('surplus', 'requested', 'failed'),
-          forced: fc.boolean(),
-          intent: fc.constant({
-            rule: { term: '3', subterm: '1' },
-            at: '2026-01-01T00:09:00Z',
-          }),
-        },
-        { requiredKeys: ['cause', 'forced'] },
-      ),
-    )
-    .map(
-      ([name, state, ago, leaver]) =>
-        (drain: DrainBuilder) =>
-          drain.draining(name, state, ago, leaver),
-    ),
-  pod.map((name) => (drain: DrainBuilder) => drain.withShard({ forcedPodUid: uidOf(name) })),
-  fc
-    .constantFrom<Partial<DrainSnapshot>>(
-      { topology: unknown('etcd is away') },
-      { members: unknown('403') },
-      { database: absent },
-      { database: unknown('timeout') },
-      { claims: unknown('403') },
-      { claimsInUse: unknown('403') },
-      { claimsInUse: present(['data-orders-2']) },
-      { nodes: { 'node-1': absent } },
-      { nodes: { 'node-1': present({ isReady: true }) } },
-      { nodes: { 'node-1': unknown('403') } },
-      { record: { kind: 'foreign', text: '{}', uid: 'other' } },
-      { record: { kind: 'unreadable', text: '{"v":2}', why: 'v' } },
-    )
-    .map((change) => (drain: DrainBuilder) => drain.with(change)),
-  fc.boolean().map((isAttached) => (drain: DrainBuilder) => drain.withPool({ isAttached })),
-  fc.constant((drain: DrainBuilder) => drain.withPool({ whenScaled: 'Delete' })),
-);
-
-const situation = fc
-  .tuple(fc.integer({ min: 1, max: 5 }), fc.array(circumstance, { maxLength: 8 }))
-  .map(([count, circumstances]) =>
-    circumstances.reduce((drain, change) => change(drain), aShardOf(count)).build(),
-  );
+import { anySnapshot } from './any-snapshot.ts';
 
 function destructiveOf(snapshot: DrainSnapshot): readonly Effect[] {
   return (decide(snapshot, now).effects as readonly Effect[]).filter(isDestructive);
@@ -131,7 +21,7 @@ function destructiveOf(snapshot: DrainSnapshot): readonly Effect[] {
 describe('whatever the situation', () => {
   test('a decision is made, and the same one every time', () => {
     fc.assert(
-      fc.property(situation, (snapshot) => {
+      fc.property(anySnapshot, (snapshot) => {
         expect(decide(snapshot, now)).toEqual(decide(structuredClone(snapshot), now));
       }),
       { numRuns: 3000 },
@@ -140,7 +30,7 @@ describe('whatever the situation', () => {
 
   test('nothing is destroyed on unknown pods, on a record that is not ours, or without one', () => {
     fc.assert(
-      fc.property(situation, (snapshot) => {
+      fc.property(anySnapshot, (snapshot) => {
         const isBlind =
           snapshot.members.kind !== 'present' ||
           snapshot.database.kind !== 'present' ||
@@ -154,7 +44,7 @@ describe('whatever the situation', () => {
 
   test('without the topology only what a person forced goes on', () => {
     fc.assert(
-      fc.property(situation, (seen) => {
+      fc.property(anySnapshot, (seen) => {
         const snapshot: DrainSnapshot = { ...seen, topology: unknown('etcd is down') };
         const isForced =
           snapshot.record.kind === 'ours' &&
@@ -168,7 +58,7 @@ describe('whatever the situation', () => {
 
   test('a pod is deleted only when its record is finished and names its uid (D3)', () => {
     fc.assert(
-      fc.property(situation, (snapshot) => {
+      fc.property(anySnapshot, (snapshot) => {
         for (const effect of destructiveOf(snapshot)) {
           if (effect.kind === 'deleteObject' && effect.object.kind === 'Pod') {
             const record = snapshot.record.kind === 'ours' ? snapshot.record.record : undefined;
@@ -186,7 +76,7 @@ describe('whatever the situation', () => {
 
   test('a claim is deleted only by policy, under its recorded uid, and while no pod mounts it (S3, D13)', () => {
     fc.assert(
-      fc.property(situation, (snapshot) => {
+      fc.property(anySnapshot, (snapshot) => {
         for (const effect of destructiveOf(snapshot)) {
           if (effect.kind === 'deleteObject' && effect.object.kind === 'PersistentVolumeClaim') {
             const { record, shard, claimsInUse, members } = snapshot;
@@ -210,7 +100,7 @@ describe('whatever the situation', () => {
 
   test('every decision is one the executor accepts', async () => {
     await fc.assert(
-      fc.asyncProperty(situation, async (snapshot) => {
+      fc.asyncProperty(anySnapshot, async (snapshot) => {
         const done = async () => ({ kind: 'written' as const, resourceVersion: '1' });
         const writers: Writers = {
           kube: {

@@ -12,6 +12,7 @@ import type { KubeObject } from '#shared/kube/resources.ts';
 import { isRecordOfPod } from '#shared/topology/identity.ts';
 import { type PoolerRecord, isRetired, isSamePooler } from '#shared/topology/topology.ts';
 import { decide } from '#functions/etcd-cleanup/decide.ts';
+import type { CleanupSnapshot } from '#functions/etcd-cleanup/snapshot.ts';
 import { observe } from '#functions/etcd-cleanup/observe.ts';
 import { etcdCleanup } from '#functions/etcd-cleanup/step.ts';
 import { KubeModel } from '#test/builders/kube-model.ts';
@@ -48,6 +49,7 @@ interface Live {
  * the kernel's own executor. Whatever goes against the step's promises is kept as a sentence in `violations`.
  */
 export class SimulatedShard {
+  readonly looks: { readonly snapshot: CleanupSnapshot; readonly now: Instant }[] = [];
   readonly kube = new KubeModel();
   readonly live = new Map<string, Live>();
   readonly violations: string[] = [];
@@ -189,6 +191,7 @@ export class SimulatedShard {
       new AbortController().signal,
       () => this.now,
     );
+    this.looks.push({ snapshot, now: this.now });
     const decision = decide(snapshot, this.now);
     return async () => {
       const invocation: Invocation = {

@@ -246,3 +246,21 @@ describe('where something is missing', () => {
     });
   });
 });
+
+test('conditions that no step writes are not looked at: nobody knows whose words they hold', async () => {
+  const stalled = {
+    status: 'False',
+    observedGeneration: 1,
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+    reason: 'MembersUnknown',
+    message: 'of somebody else',
+  } as const;
+  const shard = aShard()
+    .withPool(1)
+    .withCondition({ ...stalled, type: 'Drained' })
+    .withCondition({ ...stalled, type: 'SomebodyElses' });
+
+  const snapshot = await look(new Run(shard));
+
+  expect(snapshot.shard.conditions.map(({ type }) => type)).toEqual(['Drained']);
+});

@@ -62,6 +62,15 @@ function placeIn(value: Uint8Array): unknown {
 }
 
 describe('a record of a database', () => {
+  test('does not repeat a password that somebody wrote into its endpoint', () => {
+    const place = { ...bucket, endpoint: 'https://me:secret@minio:9000' };
+
+    expect(placeIn(rewritten(named, place, null))).toEqual({
+      ...bucket,
+      endpoint: 'https://…@minio:9000',
+    });
+  });
+
   test('as a real one was written says where its backups are', () => {
     expect(decodeDatabase(recorded, 'postgres')).toEqual({
       kind: 'decoded',

@@ -3,7 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { seenPod, seenTarget } from '#infra/cli/sight/seen.ts';
 import { explanationOf, sightOf } from '#infra/cli/sight/sight.ts';
 import { explanationText, statusText } from '#infra/cli/sight/tell.ts';
+import { backupConfigStates } from '#functions/backup-config/record.ts';
+import { backupStates } from '#functions/backup-trigger/record.ts';
+import { cleanupStates } from '#functions/etcd-cleanup/record.ts';
+import { poolPodsStates } from '#functions/pool-pods/record.ts';
+import { releaseStates } from '#functions/shard-release/record.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
+import { drainStates } from '#shared/api/drain-record.ts';
 import { reasons } from '#shared/api/reasons.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
@@ -79,16 +85,20 @@ const data = fc.oneof(
     leavers: [{ pod: 'a', uid: 'u', node: 'n:1', why: 'deleted', since, had: 3 }],
   })),
 );
+const states = [
+  ...drainStates,
+  ...poolPodsStates,
+  ...backupConfigStates,
+  ...backupStates,
+  ...cleanupStates,
+  ...releaseStates,
+];
 const record = fc
   .record({
     v: fc.constantFrom(1, 2),
     uid: fc.constantFrom('uid-1', 'uid-of-another'),
     key: fc.constant('key'),
-    state: fc.constantFrom(
-      ...['choosing', 'requested', 'draining', 'acknowledged', 'finished', 'waiting', 'blocked'],
-      ...['making', 'claiming', 'applying', 'idle', 'asked', 'refused', 'running', 'watching'],
-      ...['retiring', 'deleting', 'resting', 'awaiting', 'moving', 'released', 'levelling'],
-    ),
+    state: fc.constantFrom(...states),
     generation: fc.nat(5),
     attempt: fc.nat(3),
     since: fc.constantFrom('2025-12-31T23:00:00Z', '2026-01-01T00:00:00Z'),

@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
-import { describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { DecisionLine } from '#infra/cli/dev/decision-line.ts';
-import { jsonScreen, lineScreen, wrap } from '#infra/local/show/screen.ts';
+import { jsonScreen, lineScreen } from '#infra/local/show/screen.ts';
 
 const decision: DecisionLine = {
   at: '2026-01-01T10:20:30.000Z',
@@ -23,7 +23,25 @@ function aStream(): { stream: NodeJS.WriteStream; lines: () => string[] } {
   };
 }
 
+beforeEach(() => {
+  // Whoever runs the tests may have set it.
+  vi.stubEnv('FORCE_COLOR', undefined);
+});
+
+afterEach(() => vi.unstubAllEnvs());
+
 describe('the screen for a pipe', () => {
+  test('is coloured only where colours are asked for', () => {
+    const { stream, lines } = aStream();
+    const screen = lineScreen(stream, 'shd/demo/orders');
+
+    screen.say('plain');
+    vi.stubEnv('FORCE_COLOR', '1');
+    screen.say('coloured');
+
+    expect(lines()).toEqual(['  ▸ plain', '  \u001B[35m▸\u001B[39m coloured']);
+  });
+
   test('shows a decision again only when the step’s conclusion about that target changed', () => {
     const { stream, lines } = aStream();
     const screen = lineScreen(stream, 'shd/demo/orders');
@@ -96,26 +114,5 @@ describe('the screen for programs', () => {
         scenes: [{ name: 'bad-hints', ok: false, seconds: 1, apiWrites: 2, hints: 3 }],
       },
     ]);
-  });
-});
-
-describe('a line on a terminal', () => {
-  test('is broken at spaces and goes on below its text', () => {
-    expect(wrap('  ▸ one two three four', 12, 4)).toBe('  ▸ one two\n    three\n    four');
-  });
-
-  test('that fits is left as it is, double spaces and all', () => {
-    expect(wrap('  a  b', 6, 4)).toBe('  a  b');
-  });
-
-  test('is measured without its colours', () => {
-    const coloured = '\u001B[32msettled\u001B[39m one';
-
-    expect(wrap(coloured, 11, 2)).toBe(coloured);
-    expect(wrap(coloured, 10, 2)).toBe('\u001B[32msettled\u001B[39m\n  one');
-  });
-
-  test('keeps a word that is wider than the terminal whole', () => {
-    expect(wrap('  ▸ aaaaaaaaaaaaaaaa b', 8, 4)).toBe('  ▸\n    aaaaaaaaaaaaaaaa\n    b');
   });
 });
