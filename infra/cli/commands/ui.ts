@@ -32,7 +32,7 @@ import { letterPorts } from '../ui/letters.ts';
 import { LiveTargets } from '../ui/live-targets.ts';
 import type { LetterPorts, PagePorts } from '../ui/ports.ts';
 import type { TargetStory, Timeline } from '../ui/protocol.ts';
-import { type PastPorts, readTimeline } from '../ui/read-timeline.ts';
+import { KeptEntries, type PastPorts, readTimeline } from '../ui/read-timeline.ts';
 import { servePage } from '../ui/server.ts';
 import { storyOf } from '../ui/tell-target.ts';
 import { UsageError } from '../usage-error.ts';
@@ -71,7 +71,7 @@ export async function ui(flags: UiFlags): Promise<0> {
   const past: PastPorts = {
     cluster,
     now: wallClock,
-    ...(reader === undefined ? {} : { archive: { reader, clusterId } }),
+    ...(reader === undefined ? {} : { archive: { reader, clusterId, kept: new KeptEntries() } }),
   };
   const ports: PagePorts = {
     session: {
