@@ -180,10 +180,9 @@ async function startPage(
   stack: AsyncDisposableStack,
 ): Promise<string> {
   const binary = fileURLToPath(new URL('../../infra/cli/millrace.mjs', import.meta.url));
-  const words = [
-    ...['ui', '--json', '-n', namespace, '--cluster-id', clusterId],
-    ...['--kubeconfig', kubeconfigPath, '--archive', pathToFileURL(archive).href],
-  ];
+  const archiveUrl = pathToFileURL(archive).href;
+  const where = ['-n', namespace, '--cluster-id', clusterId, '--kubeconfig', kubeconfigPath];
+  const words = ['ui', '--json', ...where, '--archive', archiveUrl];
   const child = spawn(process.execPath, [binary, ...words], {
     env: { HOME: folder },
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -192,10 +192,14 @@ async function storyFor(
   { kube }: Cluster,
 ): Promise<TargetStory | undefined> {
   const ref = targetOf(id, settings);
-  const read = ref === undefined ? undefined : await readTarget(kube, ref, wallClock);
-  return read?.kind === 'found'
-    ? storyOf(explanationOf(read.scene), read.scene.target, read.remarks)
-    : undefined;
+  if (ref === undefined) {
+    return undefined;
+  }
+  const read = await readTarget(kube, ref, wallClock);
+  if (read.kind === 'notFound') {
+    throw new Error(read.why);
+  }
+  return storyOf(explanationOf(read.scene), read.scene.target, read.remarks);
 }
 
 async function timelineFor(
