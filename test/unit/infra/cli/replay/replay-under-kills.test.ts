@@ -5,6 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { DatabaseSync } from 'node:sqlite';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
@@ -107,11 +108,9 @@ class Letters {
   }
 
   get words(): readonly string[] {
-    return [
-      ...['replay', '--dlq', step, '--yes', '--json', '--stage', stage, '--rate', '500'],
-      ...['--kubeconfig', join(folder, 'kubeconfig'), '--cluster-id', cluster],
-      ...['--queue-endpoint', this.#queue.announced.url, '--region', region],
-    ];
+    const line = `replay --dlq ${step} --yes --json --stage ${stage} --rate 500 --cluster-id ${cluster}`;
+    const queues = ['--queue-endpoint', this.#queue.announced.url, '--region', region];
+    return [...line.split(' '), '--kubeconfig', join(folder, 'kubeconfig'), ...queues];
   }
 
   get environment(): Record<string, string> {
@@ -141,12 +140,8 @@ class Letters {
       stdio: 'ignore',
     });
     const exited = once(child, 'exit');
-    let isOver = false;
-    void exited.then(() => {
-      isOver = true;
-    });
-    while (!isOver && this.lines() < before + lines) {
-      await new Promise((resolve) => setImmediate(resolve));
+    while (child.exitCode === null && this.lines() < before + lines) {
+      await immediate();
     }
     child.kill('SIGKILL');
     await exited;
