@@ -2,7 +2,9 @@ import * as z from 'zod';
 import type { GoverseClusterStatus } from '#shared/api/goverse-cluster.ts';
 import { allow, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import { conditions } from '#shared/archive/kubernetes.ts';
-import type { GoverseMember, GoverseShard, GoverseView } from '#shared/goverse/goverse.ts';
+import { goverseShards, packShards } from '#shared/archive/packed-shards.ts';
+import type { GoverseMember, GoverseView } from '#shared/goverse/goverse.ts';
+import { mapRead } from '#shared/kernel/read.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
 import { releaseRecordSchema } from './record.ts';
 import type { ClusterView, PodView, ReleaseSnapshot } from './snapshot.ts';
@@ -54,15 +56,7 @@ const view = allow<GoverseView>({
   nodes: z.array(goverseMember),
   gates: z.array(goverseMember),
   leader: goverseMember.nullable(),
-  shards: z.array(
-    allow<GoverseShard>({
-      shard: z.number(),
-      modRevision: z.string(),
-      target: z.string(),
-      current: z.string(),
-      flags: z.array(z.string()),
-    }),
-  ),
+  shards: goverseShards,
   unreadable: z.array(
     allow<GoverseView['unreadable'][number]>({ key: z.string(), why: z.string() }),
   ),
@@ -88,5 +82,9 @@ export const archived: ArchivedForm<ReleaseSnapshot> = {
     record: recordReadOf(releaseRecordSchema),
     view: readOf(view),
     pods: readOf(z.array(pod)),
+  }),
+  packed: (snapshot) => ({
+    ...snapshot,
+    view: mapRead(snapshot.view, (seen) => ({ ...seen, shards: packShards(seen.shards) })),
   }),
 };

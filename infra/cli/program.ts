@@ -79,10 +79,7 @@ function addDev(program: Command, finish: Finish): void {
     .summary('run relay, queue and steps against a cluster')
     .description('Run relay, queue and steps against a cluster until Ctrl-C.')
     .option('--install', "apply Millrace's custom resource definitions first")
-    .option(
-      '--record',
-      'record every decision and hint in the data folder, not only what fails (else MILLRACE_ARCHIVE_DECISIONS)',
-    )
+    .option('--record', 'record every decision and hint in the data folder, not only what fails')
     .option('--json', 'write JSON lines: one when ready, then one per decision')
     .addHelpText('after', example('millrace dev --kubeconfig ~/.kube/config --install'))
     .action(async (flags) => {
@@ -97,6 +94,7 @@ const variablesOfDev = {
   MILLRACE_SWEEP_SECONDS: 'how often overdue looks are searched for (300)',
   MILLRACE_VISIBILITY_SECONDS: 'how long a message in work stays hidden (180)',
   MILLRACE_LOG_LEVEL: 'from which level on log lines are written (info)',
+  MILLRACE_ARCHIVE_DECISIONS: 'which looks are recorded: failures, all or off (failures)',
   OTEL_EXPORTER_OTLP_ENDPOINT: 'the collector that traces go to (none)',
 };
 
@@ -241,6 +239,11 @@ function addReplay(program: Command, finish: Finish): void {
     .option('--dry-run', 'send nothing: say what each step would decide now; 1 where that differs')
     .option('--rate <count>', 'hints a second, at most 500 (else 50)')
     .option('--discard-invalid', 'copy letters that are no hint, and delete them')
+    .option(
+      '--decisions',
+      'send nothing: decide anew about what was recorded; 1 where that differs',
+    )
+    .option('--ignore-words', 'with --decisions: sentences for people may differ')
     .option('--yes', 'do not ask')
     .addHelpText(
       'after',
@@ -249,9 +252,15 @@ function addReplay(program: Command, finish: Finish): void {
         'millrace replay --dlq pool-pods --target shd/db/orders-0',
         'millrace replay --archive s3://backups/archive --reason TargetUnknown --since 2h --yes',
         'millrace replay --file hints.jsonl --limit 10',
+        'millrace replay --decisions --archive s3://backups/archive --since 3d',
       ),
     )
     .action(async (flags) => {
+      if (flags.decisions === true) {
+        const { replayRecordedDecisions } = await import('./commands/replay-decisions.ts');
+        finish(await replayRecordedDecisions(flags));
+        return;
+      }
       const { replay: run } = await import('./commands/replay.ts');
       finish(await run(flags));
     });

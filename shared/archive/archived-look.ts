@@ -6,8 +6,9 @@ import type { TargetKind } from '#shared/kube/resources.ts';
 type Deciding<Snapshot> = Pick<Step<TargetKind, Snapshot>, 'name' | 'archived' | 'decide'>;
 
 /** A look as the archive holds it. */
-export interface ArchivedLook<Snapshot> {
-  readonly snapshot: Snapshot;
+export interface ArchivedLook {
+  /** What {@link readArchived} reads. */
+  readonly snapshot: unknown;
   /**
    * What `decide` says of that snapshot, and not the decision that was carried out with something left out: what follows
    * from nothing but fields that may be kept can hold nothing else.
@@ -28,8 +29,8 @@ export async function archivedLook<Snapshot>(
   snapshot: Snapshot,
   carriedOut: Decision,
   now: Instant,
-): Promise<ArchivedLook<Snapshot>> {
-  const { schema, hide = (seen) => seen } = await step.archived();
+): Promise<ArchivedLook> {
+  const { schema, hide = (seen) => seen, packed = (seen) => seen } = await step.archived();
   const parsed = schema.safeParse(hide(snapshot));
   if (!parsed.success) {
     // The messages may quote what they refuse, and so may the names of fields.
@@ -39,7 +40,11 @@ export async function archivedLook<Snapshot>(
     );
   }
   const decision = step.decide(parsed.data, now);
-  return { snapshot: parsed.data, decision, isFaithful: isSameMove(decision, carriedOut) };
+  return {
+    snapshot: packed(parsed.data),
+    decision,
+    isFaithful: isSameMove(decision, carriedOut),
+  };
 }
 
 /** A snapshot as it was archived; `undefined` where it has no form that this release knows. */

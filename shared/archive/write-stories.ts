@@ -72,8 +72,8 @@ async function thoughtsOf<T extends TargetKind, Snapshot>(
   };
 }
 
-/** Without what is counted and measured: that went to the metrics. */
-function decisionOf(decision: Decision): NonNullable<DecisionEntry['decision']> {
+/** A decision as an entry has it: without what is counted and measured, which went to the metrics. */
+export function decisionOf(decision: Decision): NonNullable<DecisionEntry['decision']> {
   const { outcome, reason, message, effects } = decision;
   return {
     outcome,

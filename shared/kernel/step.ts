@@ -30,6 +30,8 @@ export interface ArchivedForm<Snapshot> {
    * what was archived.
    */
   readonly hide?: (snapshot: Snapshot) => Snapshot;
+  /** How it is written where the snapshot itself would be too long; the schema reads both. */
+  readonly packed?: (snapshot: Snapshot) => unknown;
 }
 
 /**

@@ -184,8 +184,8 @@ function substitutions(
     },
     {
       find: 'queue-senders="$RELAY_ROLE_ARN"',
-      replace: `queue-senders="$RELAY_ROLE_ARN,${[replayer.arn, ...sessions].join(',')}"`,
-      why: 'somebody else is named too, and the stand-in knows sessions where AWS knows roles',
+      replace: `queue-senders="$RELAY_ROLE_ARN,${[replayer.arn, ...sessions].join(',')}" --param archive=all`,
+      why: 'somebody else is named too, the stand-in knows sessions where AWS knows roles, and every look is recorded',
     },
     {
       find: `kubectl create namespace ${namespace}\n`,

@@ -17,6 +17,7 @@ import type { BackupSchedule } from '#shared/api/backup.ts';
 import { goverseLabel, shardLabel } from '#shared/api/labels.ts';
 import { readDrainRecord } from '#shared/api/drain-record.ts';
 import { type StepName, functionNames, stepNames } from '#shared/api/steps.ts';
+import { parseEntry } from '#shared/archive/segment.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
 import type { JsonObject } from '#shared/kube/json.ts';
 import { connectTopology } from '#shared/topology/connect.ts';
@@ -32,6 +33,7 @@ import {
   startDeployed,
 } from './deployed.ts';
 import { clusterId, forgottenNamespace, namespace, stage } from './by-readme.ts';
+import { archivedLines } from './stack-archive.ts';
 
 /** Where the README makes a Shard, and lets a member of it leave. */
 const firstShard = '### 7. The first Shard';
@@ -364,6 +366,28 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     expect(contents.filter((content) => tokens.some((token) => content.includes(token)))).toEqual(
       [],
     );
+  });
+
+  test('every look of every step is in the archive of the stack, and no token', async () => {
+    const { cloud, log } = deployed;
+    const tokens = await deployed.functionTokens();
+
+    const lines = await archivedLines(cloud);
+
+    const looks = lines.flatMap((line) => {
+      const entry = parseEntry(line);
+      return entry?.kind === 'decision' && entry.result.kind === 'done' ? [entry] : [];
+    });
+    for (const step of stepNames) {
+      const told = log.decisions(step).filter(({ reason }) => reason !== 'TargetGone');
+      const hints = new Set(looks.filter((look) => look.step === step).map(({ hint }) => hint.id));
+      expect(told.length, step).toBeGreaterThan(0);
+      expect(
+        told.filter(({ hint }) => !hints.has(String(hint))),
+        step,
+      ).toEqual([]);
+    }
+    expect(lines.filter((line) => tokens.some((token) => line.includes(token)))).toEqual([]);
   });
 
   test('the API server would do what the page of what is installed has it do', async () => {

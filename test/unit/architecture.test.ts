@@ -195,6 +195,15 @@ const rules: readonly Rule[] = [
     isBroken: (source) => /\/(utils?|helpers?|common|types|index)\.ts$/.test(source.path),
     violation: { path: 'shared/kernel/utils.ts', text: '' },
   },
+  {
+    name: 'what goes wrong is told in a sentence that begins small and has no full stop at its end',
+    isBroken: ({ path, text }) =>
+      !path.startsWith('test/') &&
+      /(?:new (?:Type|Range|Usage|InvalidArgument)?Error|\bremark)\(\s*(?:['"`][A-Z][a-z]|(['"`])[^\n]*\.\1,?\s*\))/.test(
+        text,
+      ),
+    violation: { path: 'shared/a.ts', text: "throw new Error('Cannot do this.');" },
+  },
 ];
 
 const sources: readonly Source[] = folders

@@ -55,7 +55,8 @@ async function clear(
 ): Promise<0 | 1> {
   const read = await cluster.kube.get(target);
   if (read.kind !== 'present') {
-    const why = read.kind === 'unknown' ? read.why : 'there is no such target';
+    const why =
+      read.kind === 'unknown' ? read.why : 'there is no such target: look at its name and -n';
     return end(flags, { target, step, cleared: false, why }, 1);
   }
   const record = read.value.metadata.annotations?.[recordAnnotation(step)];
@@ -63,7 +64,7 @@ async function clear(
     return end(flags, { target, step, cleared: false, why: 'there is no record to clear' }, 0);
   }
   if (flags.output === 'table') {
-    print(`The record of ${step} on ${nameOf(target)}:`);
+    print(`the record of ${step} on ${nameOf(target)}:`);
     print(readable(record));
   }
   if (!(await isAgreed(flags))) {
@@ -106,7 +107,7 @@ async function isAgreed(flags: ResetFlags): Promise<boolean> {
   if (!process.stdin.isTTY) {
     throw new UsageError('there is no terminal to ask on; give --yes to clear the record');
   }
-  return confirm('Clear it? The step starts over from what it sees.');
+  return confirm('clear it? the step starts over from what it sees');
 }
 
 interface Result {

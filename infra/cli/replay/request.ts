@@ -25,6 +25,9 @@ export interface ReplayFlags extends SettingsFlags, OutputFlags {
   readonly queueUrlPrefix?: string;
   readonly queueEndpoint?: string;
   readonly region?: string;
+  /** Decisions are made again, instead of hints sent. */
+  readonly decisions?: boolean;
+  readonly ignoreWords?: boolean;
 }
 
 /** What is asked for, checked as far as it can be without asking anybody. */

@@ -119,6 +119,9 @@ export function listRemarks({ counts, refused, cut }: LetterList): readonly stri
 
 /** The sentences at the end of a replay of dead letters. */
 export function letterSummary(counts: LetterCounts, cut: LetterList['cut']): readonly string[] {
+  if (counts.seen === 0) {
+    return ['there are no dead letters'];
+  }
   return [
     `${counted(counts.sent, 'hint')} sent again${counts.undeleted === 0 ? ', and the letters deleted' : ''}`,
     ...told(counts.finished, 'had been sent by an earlier replay that was cut off: only deleted'),

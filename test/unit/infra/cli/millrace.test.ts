@@ -92,7 +92,7 @@ describe('the millrace command', { timeout: 30_000 }, () => {
     });
 
     expect(code).toBe(2);
-    expect(stderr).toContain('millrace needs Node 24 or newer, and this is Node 22.18.0.');
+    expect(stderr).toContain('millrace: it needs Node 24 or newer, and this is Node 22.18.0: ');
   });
 });
 
@@ -141,7 +141,7 @@ describe('millrace config', { timeout: 30_000 }, () => {
     );
 
     expect(exitCode).toBe(2);
-    expect(stderr).toContain('5 problem(s)');
+    expect(stderr).toContain('5 problems');
     for (const name of [
       'kubeconfig',
       '--stage',

@@ -1,0 +1,63 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Command } from 'commander';
+import { folderSegments } from '#shared/archive/folder-segments.ts';
+import { decisionsInArchive } from '#infra/cli/replay/recorded-decisions.ts';
+import { chooseSamples } from './show/samples.ts';
+import { runShow } from './show/show.ts';
+
+/** What the samples may weigh together, so that people still read them, in bytes. */
+const mostBytes = 300_000;
+
+const samples = fileURLToPath(new URL('../../events/samples/decisions/', import.meta.url));
+
+/**
+ * Records events/samples/decisions anew: plays the show, and keeps one look of each sort. Exits 1 where a scene did not hold,
+ * where the archived form of a look is decided otherwise, and where there is too much.
+ */
+const { from } = new Command('npm run record --')
+  .description('Records the sample decisions anew, from the show or from an archive of it.')
+  .option('--from <folder>', 'an archive that `npm start -- --record` has left')
+  .parse()
+  .opts<{ readonly from?: string }>();
+
+const folder = from ?? (await mkdtemp(join(tmpdir(), 'millrace-record-')));
+try {
+  process.exitCode = from === undefined ? await runShow(['--record', folder]) : 0;
+  if (process.exitCode === 0) {
+    process.exitCode = await keep(folder);
+  }
+} finally {
+  if (from === undefined) {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function keep(archive: string): Promise<0 | 1> {
+  const { byStep, unfaithful } = await chooseSamples(
+    decisionsInArchive(folderSegments(archive), {}),
+  );
+  if (unfaithful.length > 0) {
+    console.error(`archived looks are decided otherwise: ${unfaithful.join(', ')}`);
+    return 1;
+  }
+  const files = [...byStep].map(([step, entries]) => ({
+    path: join(samples, `${step}.jsonl`),
+    text: entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''),
+  }));
+  const bytes = files.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
+  if (bytes > mostBytes) {
+    console.error(`the samples have ${bytes} bytes, and at most ${mostBytes} are kept`);
+    return 1;
+  }
+  await rm(samples, { recursive: true, force: true });
+  await mkdir(samples, { recursive: true });
+  await Promise.all(files.map(({ path, text }) => writeFile(path, text)));
+  for (const [step, entries] of byStep) {
+    console.log(`${step}: ${entries.length} looks`);
+  }
+  console.log(`${bytes} bytes in ${samples}`);
+  return 0;
+}
