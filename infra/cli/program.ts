@@ -64,12 +64,15 @@ type Finish = (code: ExitCode) => void;
 
 function addCommands(program: Command, finish: Finish): void {
   addDev(program, finish);
+  addStatus(program, finish);
+  addExplain(program, finish);
   addRelay(program, finish);
   addManifests(program, finish);
   addConfig(program, finish);
   addDoctor(program, finish);
   addReset(program, finish);
   addReplay(program, finish);
+  addUi(program, finish);
   addCompletion(program, finish);
   addHelp(program);
 }
@@ -97,6 +100,32 @@ const variablesOfDev = {
   MILLRACE_ARCHIVE_DECISIONS: 'which looks are recorded: failures, all or off (failures)',
   OTEL_EXPORTER_OTLP_ENDPOINT: 'the collector that traces go to (none)',
 };
+
+function addStatus(program: Command, finish: Finish): void {
+  withOutput(withCluster(program.command('status'), namespaces()))
+    .summary('what every target is at and waits for')
+    .description('Say what every target is at and what it waits for, problems first.')
+    .option('--wide', 'with every column, and no text cut')
+    .option('-w, --watch', 'go on until Ctrl-C: redraw on a terminal, else a line per change')
+    .addHelpText('after', example('millrace status -n db', 'millrace status --watch'))
+    .action(async (flags) => {
+      const { status } = await import('./commands/status.ts');
+      finish(await status(flags));
+    });
+}
+
+function addExplain(program: Command, finish: Finish): void {
+  const namespace = new Option('-n, --namespace <namespace>', "the target's namespace");
+  withOutput(withCluster(program.command('explain'), namespace))
+    .argument('<target>', 'shd/<name>, mdb/<name> or gvc/<name>')
+    .summary('what one target waits for, and what to do')
+    .description('Say what one target waits for, since when, and what a person can do about it.')
+    .addHelpText('after', example('millrace explain shd/orders-0 -n db'))
+    .action(async (target: string, flags) => {
+      const { explain } = await import('./commands/explain.ts');
+      finish(await explain(target, flags));
+    });
+}
 
 function addRelay(program: Command, finish: Finish): void {
   withSettings(program.command('relay'))
@@ -201,21 +230,19 @@ function addDoctor(program: Command, finish: Finish): void {
 }
 
 function addReset(program: Command, finish: Finish): void {
-  withOutput(program.command('reset'))
+  const namespace = new Option(
+    '-n, --namespace <namespace>',
+    "the target's namespace",
+  ).makeOptionMandatory();
+  withOutput(withClusterOptions(program.command('reset'), namespace))
     .argument('<target>', 'shd/<name>, mdb/<name> or gvc/<name>')
     .addArgument(new Argument('<step>', 'the step whose record is cleared').choices(stepNames))
     .summary("clear a step's record on a target, by compare-and-swap")
     .description(
       "Clear a step's record on a target, so that the step starts over from what it sees.",
     )
-    .option(
-      '--kubeconfig <file>',
-      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
-    )
-    .option('--context <name>', "the kubeconfig's context (else its current one)")
-    .requiredOption('-n, --namespace <namespace>', "the target's namespace")
     .option('--yes', 'do not ask')
-    .addHelpText('after', variables({ KUBECONFIG: 'the kubeconfig, without --kubeconfig' }))
+    .addHelpText('after', variables({ KUBECONFIG: variablesOfCluster.KUBECONFIG }))
     .addHelpText('after', example('millrace reset shd/orders-0 drain-step -n db'))
     .action(async (target: string, step: StepName, flags) => {
       const { reset } = await import('./commands/reset.ts');
@@ -292,6 +319,27 @@ function selections(): readonly Option[] {
     new Option('--limit <count>', 'no more than so many'),
     new Option('--every', 'every hint of an archive, not only the newest for target and step'),
   ];
+}
+
+function addUi(program: Command, finish: Finish): void {
+  const page = withSettings(program.command('ui'), variablesOfReplay)
+    .summary('show targets, their past and dead letters as a page')
+    .description(
+      'Serve a page for this machine alone: what every target waits for, what became of it, and the dead letters.',
+    );
+  for (const option of queues()) {
+    page.addOption(option.helpGroup('Queues:'));
+  }
+  page
+    .option('--port <port>', 'where it listens on 127.0.0.1 (else any free port)')
+    .option('--write', 'let the page replay dead letters; it only looks without')
+    .option('--archive <url>', 'where decisions are archived (else what dev recorded here)')
+    .option('--json', 'print one JSON line when it is ready')
+    .addHelpText('after', example('millrace ui -n db --archive s3://millrace-archive'))
+    .action(async (flags) => {
+      const { ui } = await import('./commands/ui.ts');
+      finish(await ui(flags));
+    });
 }
 
 function queues(): readonly Option[] {
@@ -372,36 +420,21 @@ const everywhere = {
  * @param own further variables that matter to this command
  */
 function withSettings(command: Command, own: Readonly<Record<string, string>> = {}): Command {
-  const cluster = [
-    new Option(
-      '--kubeconfig <file>',
-      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
-    ),
-    new Option('--context <name>', "the kubeconfig's context (else its current one)"),
-    new Option(
-      '-n, --namespace <namespace>',
-      'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)',
-    ).argParser(appended),
-    new Option(
-      '--cluster-id <id>',
-      "the source of every hint (else the kube-system namespace's uid)",
-    ),
-  ];
+  const clusterId = new Option(
+    '--cluster-id <id>',
+    "the source of every hint (else the kube-system namespace's uid)",
+  );
   const installation = [
     new Option('--stage <name>', 'the part of every queue name (else MILLRACE_STAGE, else local)'),
     new Option('--data-dir <folder>', "what dev keeps (else the user's state folder)"),
   ];
-  for (const option of cluster) {
-    command.addOption(option.helpGroup('Cluster:'));
-  }
   for (const option of installation) {
     command.addOption(option.helpGroup('Installation:'));
   }
-  return command.addHelpText(
+  return withClusterOptions(command, namespaces(), clusterId).addHelpText(
     'after',
     variables({
-      KUBECONFIG: 'the kubeconfig, without --kubeconfig',
-      MILLRACE_NAMESPACES: 'the namespaces, with commas, without --namespace',
+      ...variablesOfCluster,
       MILLRACE_CLUSTER_ID: 'the id, without --cluster-id',
       MILLRACE_STAGE: 'the stage, without --stage',
       MILLRACE_DATA_DIR: 'the folder, without --data-dir',
@@ -410,6 +443,39 @@ function withSettings(command: Command, own: Readonly<Record<string, string>> = 
       ...own,
     }),
   );
+}
+
+/** The options and variables of a command that looks at a cluster, and at nothing else of an installation. */
+function withCluster(command: Command, namespace: Option): Command {
+  return withClusterOptions(command, namespace).addHelpText('after', variables(variablesOfCluster));
+}
+
+const variablesOfCluster = {
+  KUBECONFIG: 'the kubeconfig, without --kubeconfig',
+  MILLRACE_NAMESPACES: 'the namespaces, with commas, without --namespace',
+};
+
+function withClusterOptions(command: Command, ...further: readonly Option[]): Command {
+  const options = [
+    new Option(
+      '--kubeconfig <file>',
+      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
+    ),
+    new Option('--context <name>', "the kubeconfig's context (else its current one)"),
+    ...further,
+  ];
+  for (const option of options) {
+    command.addOption(option.helpGroup('Cluster:'));
+  }
+  return command;
+}
+
+/** Which namespaces a command looks at. */
+function namespaces(): Option {
+  return new Option(
+    '-n, --namespace <namespace>',
+    'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)',
+  ).argParser(appended);
 }
 
 /** Of an option that repeats: all its values. */

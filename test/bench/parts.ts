@@ -10,6 +10,7 @@ import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
 import { relayLarge } from './relay-large.ts';
 import { measureRelay } from './relay.ts';
+import { sight } from './sight.ts';
 import { replay } from './replay.ts';
 import { stepLatency } from './step-latency.ts';
 import { sweep } from './sweep.ts';
@@ -36,6 +37,7 @@ export const parts: readonly Part[] = [
   drains,
   cost,
   sweep,
+  sight,
   wakes,
   replay,
   backups,

@@ -1,9 +1,15 @@
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
+import {
+  type KubeObject,
+  type ObjectRef,
+  type TargetKind,
+  shortNames,
+} from '#shared/kube/resources.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { type OutputFlags, show } from '../output.ts';
 import { readEnvironment, resolveSettings } from '../settings.ts';
+import { parseTarget } from '../target.ts';
 import { confirm, paint, print, remark } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
@@ -14,10 +20,7 @@ export interface ResetFlags extends OutputFlags {
   readonly yes?: boolean;
 }
 
-/** The targets whose steps keep records, by the short name they are written with. */
-const targetKinds = { shd: 'Shard', mdb: 'Database', gvc: 'GoverseCluster' } as const;
-
-type Target = ObjectRef<(typeof targetKinds)[keyof typeof targetKinds]>;
+type Target = ObjectRef<TargetKind>;
 
 /**
  * Clears one step's record by compare-and-swap, after a person has seen it and agreed.
@@ -33,18 +36,6 @@ export async function reset(targetText: string, step: StepName, flags: ResetFlag
   } finally {
     cluster.connection.close();
   }
-}
-
-function parseTarget(text: string, namespace: string): Target {
-  const [short, name, ...rest] = text.split('/');
-  const kind = Object.entries(targetKinds).find(([key]) => key === short)?.[1];
-  if (kind === undefined || name === undefined || name === '' || rest.length > 0) {
-    const forms = Object.keys(targetKinds).map((key) => `${key}/<name>`);
-    throw new UsageError(
-      `${JSON.stringify(text)} is no target with records; write it as: ${forms.join(', ')}`,
-    );
-  }
-  return { kind, namespace, name };
 }
 
 async function clear(
@@ -131,8 +122,7 @@ function end(flags: ResetFlags, result: Result, exitCode: 0 | 1): 0 | 1 {
 }
 
 function nameOf(target: Target): string {
-  const short = Object.entries(targetKinds).find(([, kind]) => kind === target.kind)?.[0];
-  return `${short}/${target.namespace}/${target.name}`;
+  return `${shortNames[target.kind]}/${target.namespace}/${target.name}`;
 }
 
 function readable(record: string): string {

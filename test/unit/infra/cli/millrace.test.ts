@@ -7,7 +7,18 @@ import { parseAllDocuments } from 'yaml';
 import { stepNames } from '#shared/api/steps.ts';
 import { runMillrace } from './run-millrace.ts';
 
-const commands = ['dev', 'relay', 'manifests', 'config', 'doctor', 'reset', 'replay'];
+const commands = [
+  'dev',
+  'status',
+  'explain',
+  'relay',
+  'manifests',
+  'config',
+  'doctor',
+  'reset',
+  'replay',
+  'ui',
+];
 
 const kubeconfig = `
 apiVersion: v1

@@ -240,7 +240,7 @@ describe('millrace replay --decisions', { timeout: 30_000 }, () => {
     [['--file', 'a', '--yes'], '--decisions sends nothing: leave out --yes'],
     [
       ['--file', 'a', '--step', 'other'],
-      "argument 'other' is invalid. Allowed choices are drain-step, ",
+      "argument 'other' is invalid. Allowed choices are drain-step",
     ],
   ])('%j is a usage error that says what to do', async (words, said) => {
     const { exitCode, stderr } = await run(...words);
