@@ -25,7 +25,7 @@ describe('millrace replay', { timeout: 120_000 }, () => {
 
     expect(exitCode).toBe(1);
     expect(stdout).toBe(
-      '3 hints sent again, and the letters deleted\n1 letter cannot be replayed, and stays\n',
+      '3 hints sent again, and their letters deleted\n1 letter cannot be replayed, and stays\n',
     );
     expect(stderr).toMatch(/^pool-pods, letter \S+: the message is not JSON$/m);
     expect(stderr).toMatch(/^written down in \S+\.jsonl$/m);
@@ -92,7 +92,7 @@ describe('millrace replay', { timeout: 120_000 }, () => {
     expect(exitCode).toBe(1);
     expect(sent).toBeGreaterThan(0);
     expect([sent + left, left > 0]).toEqual([60, true]);
-    expect(await output).toContain(`${sent} hints sent again, and the letters deleted`);
+    expect(await output).toContain(`${sent} hints sent again, and their letters deleted`);
     expect(await errors).toContain('stopped: what was begun was finished, and the rest stays');
   });
 
