@@ -56,7 +56,7 @@ const deadLetters: Watch = {
   id: 'DeadLettersAlarm',
   suffix: 'dead-letters',
   description:
-    'Messages failed five times and are kept for 14 days. Read the log of the function for "hint refused" and "look failed", mend the cause, then move them back (sqs start-message-move-task).',
+    'Messages failed five times and are kept for 14 days. Read the log of the function for "hint refused" and "look failed", mend the cause, then send them again (millrace replay --dlq).',
   metric: { namespace: 'AWS/SQS', name: 'ApproximateNumberOfMessagesVisible' },
   statistic: 'Maximum',
   periodSeconds: 60,

@@ -8,8 +8,14 @@ const groups = {
   'Install:': ['manifests', 'completion', 'help'],
 } as const;
 
-/** A command's own options come first, wherever they were declared. */
-const headings: readonly string[] = ['Options:', ...Object.keys(groups)];
+/** A command's own options come first, wherever they were declared: what it works on, then how. */
+const headings: readonly string[] = [
+  'Source:',
+  'Selection:',
+  'Options:',
+  'Queues:',
+  ...Object.keys(groups),
+];
 
 /** What 0 says, and 1 where it can be. */
 type Exits = readonly [done: string, failed?: string];
@@ -25,8 +31,14 @@ const exits: Readonly<Record<string, Exits>> = {
   relay: ['ended by Ctrl-C or SIGTERM', 'it could not start, or ended by itself'],
   manifests: ['printed'],
   config: ['printed'],
+  status: ['no target needs a person', 'a target does, or the cluster could not be asked'],
+  explain: ['no person is needed', 'one is, or there is no such target'],
   doctor: ['nothing stands in the way', 'a check failed, or could not be made'],
   reset: ['cleared, or there was nothing to clear', 'left as it was, with the reason'],
+  replay: [
+    'every hint was sent; of a dry run: nothing would be decided otherwise',
+    'something could not be read or sent, or would be decided otherwise',
+  ],
   completion: ['printed'],
   help: ['printed'],
 };

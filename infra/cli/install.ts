@@ -91,7 +91,9 @@ async function established(connection: KubeConnection, name: string): Promise<vo
   } finally {
     done.abort();
   }
-  throw new Error(`the API server did not serve ${name} within ${establishSeconds} s`);
+  throw new Error(
+    `the API server did not serve ${name} within ${establishSeconds} s: look at its status conditions`,
+  );
 }
 
 /** The API server's own sentence: for definitions it quotes nothing but the definition. */

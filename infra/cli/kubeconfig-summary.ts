@@ -40,13 +40,12 @@ export function summariseKubeconfig(
     text = parse(readFileSync(path, 'utf8'));
   } catch (error) {
     // The parser's own message would quote the line, which may hold a secret.
-    const why = isMissing(error) ? describeError(error) : `${path} is not YAML`;
-    problems.push(`kubeconfig: ${why}; name another with --kubeconfig`);
+    problems.push(`kubeconfig: ${whyUnread(path, error)}; name another with --kubeconfig`);
     return nothing;
   }
   const parsed = kubeconfigSchema.safeParse(text);
   if (!parsed.success) {
-    problems.push(`kubeconfig: ${path} is not a kubeconfig`);
+    problems.push(`kubeconfig: ${path} is not a kubeconfig; name another with --kubeconfig`);
     return nothing;
   }
   const { clusters, contexts, users } = parsed.data;
@@ -74,8 +73,13 @@ function shown(server: string): string {
   return `${origin}${pathname === '/' ? '' : pathname}`;
 }
 
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'syscall' in error;
+function whyUnread(path: string, error: unknown): string {
+  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) {
+    return `${path} is not YAML`;
+  }
+  return error.code === 'ENOENT'
+    ? `there is no ${path}`
+    : `${path} cannot be read: ${describeError(error)}`;
 }
 
 function kindOf(user: Record<string, unknown>): string {

@@ -6,8 +6,7 @@ const oldestMajor = 24;
 
 if (Number(process.versions.node.split('.')[0]) < oldestMajor) {
   process.stderr.write(
-    `millrace needs Node ${oldestMajor} or newer, and this is Node ${process.versions.node}.\n` +
-      'Install a newer one from https://nodejs.org and run the command again.\n',
+    `millrace: it needs Node ${oldestMajor} or newer, and this is Node ${process.versions.node}: install one from https://nodejs.org\n`,
   );
   process.exit(2);
 }

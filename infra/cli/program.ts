@@ -64,6 +64,8 @@ type Finish = (code: ExitCode) => void;
 
 function addCommands(program: Command, finish: Finish): void {
   addDev(program, finish);
+  addStatus(program, finish);
+  addExplain(program, finish);
   addRelay(program, finish);
   addManifests(program, finish);
   addConfig(program, finish);
@@ -97,6 +99,32 @@ const variablesOfDev = {
   MILLRACE_ARCHIVE_DECISIONS: 'which looks are recorded: failures, all or off (failures)',
   OTEL_EXPORTER_OTLP_ENDPOINT: 'the collector that traces go to (none)',
 };
+
+function addStatus(program: Command, finish: Finish): void {
+  withOutput(withCluster(program.command('status'), namespaces()))
+    .summary('what every target is at and waits for')
+    .description('Say what every target is at and what it waits for, problems first.')
+    .option('--wide', 'with every column, and no text cut')
+    .option('-w, --watch', 'go on until Ctrl-C: redraw on a terminal, else a line per change')
+    .addHelpText('after', example('millrace status -n db', 'millrace status --watch'))
+    .action(async (flags) => {
+      const { status } = await import('./commands/status.ts');
+      finish(await status(flags));
+    });
+}
+
+function addExplain(program: Command, finish: Finish): void {
+  const namespace = new Option('-n, --namespace <namespace>', "the target's namespace");
+  withOutput(withCluster(program.command('explain'), namespace))
+    .argument('<target>', 'shd/<name>, mdb/<name> or gvc/<name>')
+    .summary('what one target waits for, and what to do')
+    .description('Say what one target waits for, since when, and what a person can do about it.')
+    .addHelpText('after', example('millrace explain shd/orders-0 -n db'))
+    .action(async (target: string, flags) => {
+      const { explain } = await import('./commands/explain.ts');
+      finish(await explain(target, flags));
+    });
+}
 
 function addRelay(program: Command, finish: Finish): void {
   withSettings(program.command('relay'))
@@ -224,43 +252,35 @@ function addReset(program: Command, finish: Finish): void {
 }
 
 function addReplay(program: Command, finish: Finish): void {
-  withOutput(withSettings(program.command('replay')))
+  const replay = withOutput(withSettings(program.command('replay'), variablesOfReplay))
+    .summary('send hints again: dead letters, an archive, a file')
     .description(
-      'Send hints again: from dead-letter queues, an archive or a file; or say what that would lead to.',
-    )
-    .option('--dlq [step...]', 'the letters in the dead-letter queues of these steps (else of all)')
-    .option(
-      '--archive <url>',
-      'the hints in an archive; beside --dlq or --file what was decided then',
-    )
-    .option('--file <path>', 'hints, archive entries or messages as JSON lines; - is stdin')
-    .option('--target <target>', 'only this target: shd/<namespace>/<name>; repeats', appended)
-    .option('--step <step>', 'only this step; repeats', appended)
-    .option('--reason <reason>', 'only what was decided, or failed, for this reason', appended)
-    .option('--since <time>', 'only from then on: an RFC 3339 time, or 30m, 2h, 3d ago')
-    .option('--until <time>', 'only before then')
-    .option('--limit <count>', 'send no more than so many')
-    .option('--every', 'every hint of an archive, not only the newest of each target and step')
+      'Send hints again, from dead-letter queues, an archive or a file; or say what that would lead to.',
+    );
+  const groups = { 'Source:': sources(), 'Selection:': selections(), 'Queues:': queues() };
+  for (const [group, options] of Object.entries(groups)) {
+    for (const option of options) {
+      replay.addOption(option.helpGroup(group));
+    }
+  }
+  replay
     .option('--dry-run', 'send nothing: say what each step would decide now; 1 where that differs')
     .option('--rate <count>', 'hints a second, at most 500 (else 50)')
-    .option('--discard-invalid', 'copy and delete letters that are no hint')
+    .option('--discard-invalid', 'copy letters that are no hint, and delete them')
     .option(
       '--decisions',
       'send nothing: decide anew about what was recorded; 1 where that differs',
     )
-    .option('--ignore-words', 'with --decisions, let sentences for people differ')
+    .option('--ignore-words', 'with --decisions: sentences for people may differ')
     .option('--yes', 'do not ask')
-    .option(
-      '--queue-url-prefix <url>',
-      "the stack's output QueueUrlPrefix (else MILLRACE_QUEUE_URL_PREFIX, else a running dev's)",
-    )
-    .option('--queue-endpoint <url>', 'another SQS endpoint (else MILLRACE_QUEUE_ENDPOINT)')
-    .option('--region <region>', "the queues' region (else AWS_REGION, else the URL's)")
     .addHelpText(
       'after',
       example(
-        'millrace replay --dlq pool-pods --dry-run',
-        'millrace replay --decisions --archive s3://records --since 3d',
+        'millrace replay --dlq --dry-run',
+        'millrace replay --dlq pool-pods --target shd/db/orders-0',
+        'millrace replay --archive s3://backups/archive --reason TargetUnknown --since 2h --yes',
+        'millrace replay --file hints.jsonl --limit 10',
+        'millrace replay --decisions --archive s3://backups/archive --since 3d',
       ),
     )
     .action(async (flags) => {
@@ -269,10 +289,54 @@ function addReplay(program: Command, finish: Finish): void {
         finish(await replayRecordedDecisions(flags));
         return;
       }
-      const { replay } = await import('./commands/replay.ts');
-      finish(await replay(flags));
+      const { replay: run } = await import('./commands/replay.ts');
+      finish(await run(flags));
     });
 }
+
+function sources(): readonly Option[] {
+  return [
+    new Option('--dlq [step...]', 'dead letters of these steps, else of every step').choices(
+      stepNames,
+    ),
+    new Option('--archive <url>', 'hints in an archive; beside --dlq or --file: what was decided'),
+    new Option('--file <path>', 'hints, archive entries or messages as JSON lines; - is stdin'),
+  ];
+}
+
+function selections(): readonly Option[] {
+  return [
+    new Option(
+      '--target <target>',
+      'only shd/<namespace>/<name>, mdb/… or gvc/…; repeats',
+    ).argParser(appended),
+    new Option('--step <step...>', 'only these steps').choices(stepNames),
+    new Option(
+      '--reason <reason>',
+      'only what an archive says was decided, or failed, so; repeats',
+    ).argParser(appended),
+    new Option('--since <time>', 'only from then on: 2026-01-31T12:00:00Z, or 30m, 2h, 3d ago'),
+    new Option('--until <time>', 'only before then'),
+    new Option('--limit <count>', 'no more than so many'),
+    new Option('--every', 'every hint of an archive, not only the newest for target and step'),
+  ];
+}
+
+function queues(): readonly Option[] {
+  return [
+    new Option(
+      '--queue-url-prefix <url>',
+      "the stack's output QueueUrlPrefix (else MILLRACE_QUEUE_URL_PREFIX, else a running dev's)",
+    ),
+    new Option('--queue-endpoint <url>', 'another SQS endpoint (else MILLRACE_QUEUE_ENDPOINT)'),
+    new Option('--region <region>', "the queues' region (else AWS_REGION, else the URL's)"),
+  ];
+}
+
+const variablesOfReplay = {
+  MILLRACE_QUEUE_URL_PREFIX: 'the URL, without --queue-url-prefix',
+  MILLRACE_QUEUE_ENDPOINT: 'the endpoint, without --queue-endpoint',
+};
 
 function addCompletion(program: Command, finish: Finish): void {
   program
@@ -336,36 +400,21 @@ const everywhere = {
  * @param own further variables that matter to this command
  */
 function withSettings(command: Command, own: Readonly<Record<string, string>> = {}): Command {
-  const cluster = [
-    new Option(
-      '--kubeconfig <file>',
-      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
-    ),
-    new Option('--context <name>', "the kubeconfig's context (else its current one)"),
-    new Option(
-      '-n, --namespace <namespace>',
-      'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)',
-    ).argParser(appended),
-    new Option(
-      '--cluster-id <id>',
-      "the source of every hint (else the kube-system namespace's uid)",
-    ),
-  ];
+  const clusterId = new Option(
+    '--cluster-id <id>',
+    "the source of every hint (else the kube-system namespace's uid)",
+  );
   const installation = [
     new Option('--stage <name>', 'the part of every queue name (else MILLRACE_STAGE, else local)'),
     new Option('--data-dir <folder>', "what dev keeps (else the user's state folder)"),
   ];
-  for (const option of cluster) {
-    command.addOption(option.helpGroup('Cluster:'));
-  }
   for (const option of installation) {
     command.addOption(option.helpGroup('Installation:'));
   }
-  return command.addHelpText(
+  return withClusterOptions(command, namespaces(), clusterId).addHelpText(
     'after',
     variables({
-      KUBECONFIG: 'the kubeconfig, without --kubeconfig',
-      MILLRACE_NAMESPACES: 'the namespaces, with commas, without --namespace',
+      ...variablesOfCluster,
       MILLRACE_CLUSTER_ID: 'the id, without --cluster-id',
       MILLRACE_STAGE: 'the stage, without --stage',
       MILLRACE_DATA_DIR: 'the folder, without --data-dir',
@@ -374,6 +423,39 @@ function withSettings(command: Command, own: Readonly<Record<string, string>> = 
       ...own,
     }),
   );
+}
+
+/** The options and variables of a command that looks at a cluster, and at nothing else of an installation. */
+function withCluster(command: Command, namespace: Option): Command {
+  return withClusterOptions(command, namespace).addHelpText('after', variables(variablesOfCluster));
+}
+
+const variablesOfCluster = {
+  KUBECONFIG: 'the kubeconfig, without --kubeconfig',
+  MILLRACE_NAMESPACES: 'the namespaces, with commas, without --namespace',
+};
+
+function withClusterOptions(command: Command, ...further: readonly Option[]): Command {
+  const options = [
+    new Option(
+      '--kubeconfig <file>',
+      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
+    ),
+    new Option('--context <name>', "the kubeconfig's context (else its current one)"),
+    ...further,
+  ];
+  for (const option of options) {
+    command.addOption(option.helpGroup('Cluster:'));
+  }
+  return command;
+}
+
+/** Which namespaces a command looks at. */
+function namespaces(): Option {
+  return new Option(
+    '-n, --namespace <namespace>',
+    'look at this namespace only; repeats (else MILLRACE_NAMESPACES, else all)',
+  ).argParser(appended);
 }
 
 /** Of an option that repeats: all its values. */

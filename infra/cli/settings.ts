@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import * as z from 'zod';
 import { type Recorded, recordedChoices } from '#shared/archive/config.ts';
 import { ConfigurationError, commaList, logLevel, readConfig } from '#shared/kernel/config.ts';
+import { plainIssue } from '#shared/kernel/plain-issue.ts';
 import { type KubeconfigSummary, summariseKubeconfig } from './kubeconfig-summary.ts';
 
 /** The options of `withSettings` as commander hands them over. */
@@ -188,7 +189,7 @@ function choose<T, D>(
   if (text === undefined) {
     return { value: otherwise, source: 'default' };
   }
-  const parsed = schema.safeParse(text);
+  const parsed = schema.safeParse(text, { error: plainIssue });
   if (!parsed.success) {
     problems.push(`${source}: ${parsed.error.issues[0]?.message ?? 'has an unknown form'}`);
     return { value: otherwise, source: 'default' };

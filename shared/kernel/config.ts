@@ -1,12 +1,14 @@
 import * as z from 'zod';
+import { plainIssue } from './plain-issue.ts';
 
 /** What a process was told wrongly. The message names every problem at once and never repeats a value. */
 export class ConfigurationError extends Error {
   readonly problems: readonly string[];
 
   constructor(problems: readonly string[]) {
+    const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
     super(
-      `the configuration has ${problems.length} problem(s):\n${problems.map((problem) => `  - ${problem}`).join('\n')}`,
+      `the configuration has ${count}:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`,
     );
     this.name = 'ConfigurationError';
     this.problems = problems;
@@ -24,7 +26,7 @@ export function readConfig<T>(
   const given = Object.fromEntries(
     Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''),
   );
-  const parsed = schema.safeParse(given);
+  const parsed = schema.safeParse(given, { error: plainIssue });
   if (!parsed.success) {
     throw new ConfigurationError(
       parsed.error.issues.map(

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { parse } from 'yaml';
 import * as z from 'zod';
+import { plainIssue } from '#shared/kernel/plain-issue.ts';
 
 /** The fields of a cluster that are obeyed. */
 const clusterSchema = z.looseObject({
@@ -57,7 +58,7 @@ export async function readContext(
     // The parser's own message would quote the line, which may hold a secret.
     throw new Error(`${path} is not YAML`);
   }
-  const config = kubeconfigSchema.safeParse(content);
+  const config = kubeconfigSchema.safeParse(content, { error: plainIssue });
   if (!config.success) {
     throw new Error(`${path} is not a kubeconfig: ${problemOf(config.error)}`);
   }
@@ -81,7 +82,7 @@ function entryOf(entries: z.infer<typeof named>[] | null | undefined, name: stri
 }
 
 function checked<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { error: plainIssue });
   if (!parsed.success) {
     throw new Error(`${what}: ${problemOf(parsed.error)}`);
   }

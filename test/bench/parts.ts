@@ -10,6 +10,8 @@ import { handlerStart } from './handler-start.ts';
 import { type Part, scaled } from './part.ts';
 import { relayLarge } from './relay-large.ts';
 import { measureRelay } from './relay.ts';
+import { sight } from './sight.ts';
+import { replay } from './replay.ts';
 import { stepLatency } from './step-latency.ts';
 import { sweep } from './sweep.ts';
 import { wakes } from './wakes.ts';
@@ -35,7 +37,9 @@ export const parts: readonly Part[] = [
   drains,
   cost,
   sweep,
+  sight,
   wakes,
+  replay,
   backups,
   cleanup,
   goverse,

@@ -36,6 +36,8 @@ export interface StageUse {
   readonly makeCommand?: (folder: string) => Promise<string>;
   /** Told every line that `millrace dev` writes to stderr. */
   readonly onRemark?: (line: string) => void;
+  /** Starts an S3 server too. */
+  readonly hasBucket?: boolean;
   /** Puts the admission policies in force, for which all of `millrace dev` is the steps' user. */
   readonly hasPolicies?: boolean;
   /** Has `millrace dev` record every decision and hint. */
@@ -47,6 +49,7 @@ export function useStage({
   startTopology,
   makeCommand,
   onRemark,
+  hasBucket = false,
   hasPolicies = false,
   isRecorded = false,
 }: StageUse = {}): () => StageUnderTest {
@@ -79,6 +82,7 @@ export function useStage({
       folder,
       speed,
       screen,
+      hasBucket,
       signal: new AbortController().signal,
       isRecorded,
       ...(topology === undefined ? {} : { topology }),

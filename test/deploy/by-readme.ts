@@ -35,6 +35,8 @@ export interface ReadmeOptions {
   /** Where the topology and the admin service of the data plane are reached. */
   readonly topologyUrl: string;
   readonly adminUrl: string;
+  /** Where the stand-in for AWS is asked as by TLS. */
+  readonly secureUrl: string;
 }
 
 export interface DeployedByReadme {
@@ -42,7 +44,7 @@ export interface DeployedByReadme {
   readonly queueUrlPrefix: string;
   /** Where the README's commands were given. Packages are in `.serverless`, bundles in `dist`. */
   readonly project: string;
-  /** Named by the queues' policies: whoever moves dead letters back. */
+  /** Named by the queues' policies: whoever replays dead letters. */
   readonly replayer: Person;
   /** Allowed everything with queues by its own policy. */
   readonly stranger: Person;
@@ -52,6 +54,8 @@ export interface DeployedByReadme {
   notFollowed(): readonly string[];
   /** Gives the command of infra/kubernetes/README.md, of which the API server is only asked whether it would do it. */
   tryInstall(): Promise<string>;
+  /** Gives the commands that replay dead letters, signed in as the {@link replayer}. */
+  replayDeadLetters(): Promise<string>;
   /** Deploys again as the README has it, with the forgotten namespace among those where the functions may act. */
   rememberNamespace(): Promise<void>;
   /** Removes everything as the README has it. */
@@ -60,12 +64,14 @@ export interface DeployedByReadme {
   hastenSweep(): Promise<void>;
 }
 
-/** What AWS asks of whoever starts a message move task, besides that they may send to where the messages came from. */
-const moving = [
-  'sqs:StartMessageMoveTask',
+/** What the README lets a replayer do with dead-letter queues; of batches the stand-in asks by names of their own. */
+const replaying = [
+  'sqs:GetQueueAttributes',
   'sqs:ReceiveMessage',
   'sqs:DeleteMessage',
-  'sqs:GetQueueAttributes',
+  'sqs:DeleteMessageBatch',
+  'sqs:ChangeMessageVisibility',
+  'sqs:ChangeMessageVisibilityBatch',
 ];
 
 /** In AWS the `aws:PrincipalArn` of who took a role is the role; the stand-in says the session. */
@@ -79,7 +85,7 @@ const sessions = [`millrace-${stage}-SweepRole-*`, `millrace-relay-${stage}`].ma
  */
 export async function deployByReadme(options: ReadmeOptions): Promise<DeployedByReadme> {
   const { cloud, controlPlane, kubectl, folder } = options;
-  const replayer = await createUser(cloud, 'replayer', [batches, ...moving]);
+  const replayer = await createUser(cloud, 'replayer', [batches, ...replaying]);
   const stranger = await createUser(cloud, 'stranger', ['sqs:*']);
   const project = await copyProject(join(folder, 'project'));
   const readme = await Readme.read('README.md', substitutions(options, replayer));
@@ -131,6 +137,14 @@ export async function deployByReadme(options: ReadmeOptions): Promise<DeployedBy
       const [block = ''] = other.blocks('## Install', 'sh');
       return terminal.run(block);
     },
+    replayDeadLetters: () => {
+      const [block = ''] = readme.blocks('### 8. Dead letters', 'sh');
+      given.add(block);
+      const { accessKeyId, secretAccessKey } = replayer;
+      return terminal.run(
+        `(export AWS_ACCESS_KEY_ID=${accessKeyId} AWS_SECRET_ACCESS_KEY='${secretAccessKey}'\n${block})`,
+      );
+    },
     rememberNamespace: async () => {
       const [block = ''] = readme.blocks(functionsHeading, 'sh');
       await terminal.run(
@@ -158,7 +172,7 @@ const relayRole = `millrace-relay-${stage}`;
 const functionsHeading = '### 4. Queues and functions';
 
 function substitutions(
-  { topologyUrl, adminUrl }: ReadmeOptions,
+  { topologyUrl, adminUrl, secureUrl }: ReadmeOptions,
   replayer: Person,
 ): readonly Substitution[] {
   return [
@@ -170,8 +184,8 @@ function substitutions(
     },
     {
       find: 'queue-senders="$RELAY_ROLE_ARN"',
-      replace: `queue-senders="$RELAY_ROLE_ARN,${[replayer.arn, ...sessions].join(',')}"`,
-      why: 'somebody else is named too, and the stand-in knows sessions where AWS knows roles',
+      replace: `queue-senders="$RELAY_ROLE_ARN,${[replayer.arn, ...sessions].join(',')}" --param archive=all`,
+      why: 'somebody else is named too, the stand-in knows sessions where AWS knows roles, and every look is recorded',
     },
     {
       find: `kubectl create namespace ${namespace}\n`,
@@ -187,6 +201,11 @@ function substitutions(
       find: 'kubectl rollout status',
       replace: ': kubectl rollout status',
       why: 'nothing runs pods here: the relay is a process of the test',
+    },
+    {
+      find: `millrace replay -n ${namespace} `,
+      replace: `millrace replay -n ${namespace} -n ${forgottenNamespace} --queue-endpoint ${secureUrl} `,
+      why: 'the letters are about the second namespace, and the stand-in has no TLS of its own',
     },
     { find: 'http://topo.db.svc:2379', replace: topologyUrl, why: 'it is on this machine' },
     { find: 'http://multiadmin.db.svc:18000', replace: adminUrl, why: 'it is on this machine' },

@@ -36,6 +36,7 @@ import {
 import { clientOf } from './deployment.ts';
 import { FunctionLog } from './function-log.ts';
 import { Queues } from './queues.ts';
+import { endTls } from './tls-ended.ts';
 
 /** The Shard whose members the data plane runs. Pods of others are made, and stay as they were made. */
 export const shardName = 'orders';
@@ -125,8 +126,9 @@ export async function startDeployed(running: AsyncDisposableStack): Promise<Depl
   const log = running.use(await FunctionLog.follow(cloud.logPath));
   const topologyUrl = topology.endpoint;
   const { adminUrl } = dataPlane;
+  const { url: secureUrl } = running.use(await endTls(cloud.endpoint));
   const deployment = await reportProgress(onProgress, 'following the README', () =>
-    deployByReadme({ cloud, controlPlane, kubectl, folder, topologyUrl, adminUrl }),
+    deployByReadme({ cloud, controlPlane, kubectl, folder, topologyUrl, adminUrl, secureUrl }),
   );
   const queues = running.use(new Queues(cloud, deployment.queueUrlPrefix));
   const relay = relayProcess(

@@ -156,15 +156,15 @@ const resourcesSchema = z.looseObject({
 });
 
 /**
- * The stand-in is spoken to without TLS and minds it, so hints could not be sent. The dead-letter queues keep the rule: on
- * them it is seen to hold.
+ * The stand-in is spoken to without TLS and minds it, so hints could not be sent, and looks not recorded. The dead-letter
+ * queues keep the rule: on them it is seen to hold.
  */
 async function admitWithoutTls(path: string): Promise<void> {
   const resources = resourcesSchema.parse(parse(await readFile(path, 'utf8')));
-  for (const step of stepNames) {
-    const document = resources.Resources[`${idPrefix(step)}QueuePolicy`]?.Properties.PolicyDocument;
+  for (const name of [...stepNames.map((step) => `${idPrefix(step)}Queue`), 'ArchiveBucket']) {
+    const document = resources.Resources[`${name}Policy`]?.Properties.PolicyDocument;
     if (document === undefined) {
-      throw new Error(`the queue of ${step} has no policy`);
+      throw new Error(`${name} has no policy`);
     }
     document.Statement = document.Statement.filter(
       ({ Condition }) => Condition?.Bool === undefined,

@@ -1,6 +1,5 @@
 import {
   ChangeMessageVisibilityCommand,
-  DeleteMessageCommand,
   GetQueueAttributesCommand,
   ListQueuesCommand,
   type Message,
@@ -65,20 +64,6 @@ export class Queues implements Disposable {
     return found.map(({ Body: body = '' }) => body);
   }
 
-  /**
-   * Moves so many messages from one queue to another, as `aws sqs start-message-move-task` does with what its caller may:
-   * receives each, sends it, and only then deletes it.
-   */
-  async move(from: string, to: string, count: number, mover: AccessKey): Promise<void> {
-    const messages = await this.#receive(from, count, mover);
-    for (const { Body: body = '', ReceiptHandle } of messages) {
-      await this.send(to, [body], mover);
-      await this.#secureClient(mover).send(
-        new DeleteMessageCommand({ QueueUrl: this.#url(from), ReceiptHandle }),
-      );
-    }
-  }
-
   /** Messages that are there, in hand or waiting. */
   async size(queue: string): Promise<number> {
     const names = [
@@ -102,8 +87,8 @@ export class Queues implements Disposable {
     this.#clients.forEach((client) => client.destroy());
   }
 
-  async #receive(queue: string, count: number, reader?: AccessKey): Promise<readonly Message[]> {
-    const client = this.#secureClient(reader);
+  async #receive(queue: string, count: number): Promise<readonly Message[]> {
+    const client = this.#secureClient();
     const found = new Map<string, Message>();
     while (found.size < count) {
       const { Messages: messages = [] } = await client.send(
@@ -135,8 +120,8 @@ export class Queues implements Disposable {
     return client;
   }
 
-  #secureClient(key?: AccessKey): SQSClient {
-    return this.#client(key, true);
+  #secureClient(): SQSClient {
+    return this.#client(undefined, true);
   }
 }
 

@@ -146,6 +146,21 @@ const rules: readonly Rule[] = [
     },
   },
   {
+    name: 'a preview reaches no executor',
+    isBroken: (source) =>
+      source.path === 'infra/cli/replay/preview.ts' &&
+      (importsOf(source).some((specifier) =>
+        /^#shared\/(outside\/|kernel\/execute\.ts$|kube\/http)|^#functions\/.*(?<!\/step\.ts)$/.test(
+          specifier,
+        ),
+      ) ||
+        /\bwriters\b/.test(source.text)),
+    violation: {
+      path: 'infra/cli/replay/preview.ts',
+      text: "import { execute } from '#shared/kernel/execute.ts';",
+    },
+  },
+  {
     name: 'SDKs are imported by their adapters only',
     isBroken: (source) =>
       /^(functions|shared|events)\//.test(source.path) &&
@@ -179,6 +194,15 @@ const rules: readonly Rule[] = [
     name: 'no file is named utils, helpers, common, types or index',
     isBroken: (source) => /\/(utils?|helpers?|common|types|index)\.ts$/.test(source.path),
     violation: { path: 'shared/kernel/utils.ts', text: '' },
+  },
+  {
+    name: 'what goes wrong is told in a sentence that begins small and has no full stop at its end',
+    isBroken: ({ path, text }) =>
+      !path.startsWith('test/') &&
+      /(?:new (?:Type|Range|Usage|InvalidArgument)?Error|\bremark)\(\s*(?:['"`][A-Z][a-z]|(['"`])[^\n]*\.\1,?\s*\))/.test(
+        text,
+      ),
+    violation: { path: 'shared/a.ts', text: "throw new Error('Cannot do this.');" },
   },
 ];
 

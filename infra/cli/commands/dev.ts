@@ -60,7 +60,7 @@ export async function dev(flags: DevFlags): Promise<0> {
       stopping.signal,
     );
     const asked = askedToStop();
-    await writeRunning(folder, runningOf(children, settings, clusterId));
+    await writeRunning(folder, runningOf({ children, archive }, settings, clusterId));
     output.begin(announcement({ children, archive: textOfPlace(archive) }, settings, flags));
     await asked;
     await removeRunning(folder);
@@ -87,7 +87,12 @@ async function requireDefinitions({ kube }: Cluster): Promise<void> {
   }
 }
 
-function runningOf(children: Children, settings: Settings, cluster: string): Running {
+/** What other commands on this machine find this one by. */
+function runningOf(
+  { children, archive }: { readonly children: Children; readonly archive: ArchivePlace },
+  settings: Settings,
+  cluster: string,
+): Running {
   const { relayUrl: relay, queueUrl: queue, workerUrl: worker } = children;
   return {
     v: 1,
@@ -99,6 +104,7 @@ function runningOf(children: Children, settings: Settings, cluster: string): Run
     queue,
     relay,
     worker,
+    ...(settings.recorded.value === 'off' ? {} : { archive: textOfPlace(archive) }),
   };
 }
 

@@ -4,6 +4,7 @@ import { defaultNamespace } from '#infra/kubernetes/base.ts';
 import { type Installation, installationOf } from '#infra/kubernetes/installation.ts';
 import { type Manifest, documents } from '#infra/kubernetes/manifest.ts';
 import { type NamedObject, identityNames } from '#infra/kubernetes/rbac.ts';
+import { plainIssue } from '#shared/kernel/plain-issue.ts';
 import { readDefinitions } from '../definitions.ts';
 import type { OutputFlags } from '../output.ts';
 import { print, printJson } from '../terminal.ts';
@@ -121,12 +122,15 @@ function namedObjects(pattern: RegExp, problem: string) {
 
 /** Throws a UsageError that names every option that is missing or wrong. */
 function installationIn(flags: ManifestsFlags): Installation {
-  const parsed = flagsSchema.safeParse(flags);
+  const parsed = flagsSchema.safeParse(flags, { error: plainIssue });
   if (!parsed.success) {
     throw new UsageError(
-      parsed.error.issues
-        .map(({ path, message }) => `${optionOf(String(path[0]))} ${message}`)
-        .join('\n'),
+      [
+        'options are missing or wrong:',
+        ...parsed.error.issues.map(
+          ({ path, message }) => `  - ${optionOf(String(path[0]))} ${message}`,
+        ),
+      ].join('\n'),
     );
   }
   const { namespace, workNamespace, secret, service, user, relayRoleArn, ...relay } = parsed.data;

@@ -1,7 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline/promises';
 import { hintsInArchive, newestOfEach } from '#events/replay/from-archive.ts';
 import { hintsInFile } from '#events/replay/from-file.ts';
 import type { Found } from '#events/replay/found.ts';
@@ -33,7 +32,7 @@ import {
   previewTable,
 } from '../replay/told.ts';
 import { readEnvironment, resolveSettings } from '../settings.ts';
-import { remark, withProgress } from '../terminal.ts';
+import { confirm, remark, withProgress } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** Remarks that are told one by one; the rest is counted. */
@@ -179,7 +178,7 @@ function tellPreview(
     listRemarks(list).forEach(remark);
   }
   if (previews.length > 0) {
-    const what = `${counted(hints, 'hint')} about ${counted(previews.length, 'look')}`;
+    const what = `${counted(hints, 'hint')}, ${counted(previews.length, 'look')}`;
     remark(`${what}: ${previewCounts(previews)}`);
   }
   remark(`nothing was sent${isOfLetters ? ', and every letter stays' : ''}`);
@@ -297,7 +296,7 @@ async function found({ request: { source, selection, steps }, clusterId }: Work)
     throw new Error('letters are read from their queues');
   }
   const all: AsyncIterable<Found> = hintsInArchive(
-    openArchive(source.archive),
+    await openArchive(source.archive),
     clusterId,
     steps,
     selection,
@@ -315,10 +314,11 @@ async function bytesOf(path: string): Promise<AsyncIterable<Uint8Array>> {
   return createReadStream(path);
 }
 
-async function historyOf({ request: { source }, clusterId }: Work): Promise<History | undefined> {
-  return source.archive === undefined
-    ? undefined
-    : historyIn(openArchive(source.archive), clusterId);
+/** By the archive that is named, else that of the `millrace dev` whose queues they are. */
+async function historyOf(given: Work): Promise<History | undefined> {
+  const { source } = given.request;
+  const url = source.archive ?? given.place.archive;
+  return url === undefined ? undefined : historyIn(await openArchive(url), given.clusterId);
 }
 
 function deskOf(given: Work, history: History | undefined): DeadLetters {
@@ -349,15 +349,7 @@ async function sizeOf(desk: DeadLetters, { request, place }: Work): Promise<numb
 }
 
 async function isAgreed({ isAgreed: isGiven }: ReplayRequest, question: string): Promise<boolean> {
-  if (isGiven) {
-    return true;
-  }
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return /^y(es)?$/i.test((await terminal.question(`${question} [y/N] `)).trim());
-  } finally {
-    terminal.close();
-  }
+  return isGiven || (await confirm(question));
 }
 
 /** What is said about single letters and lines while it goes on: the first few, and how many more. */

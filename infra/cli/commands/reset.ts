@@ -1,9 +1,15 @@
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import type { KubeObject, ObjectRef } from '#shared/kube/resources.ts';
+import {
+  type KubeObject,
+  type ObjectRef,
+  type TargetKind,
+  shortNames,
+} from '#shared/kube/resources.ts';
 import { type Cluster, openCluster } from '../cluster.ts';
 import { type OutputFlags, show } from '../output.ts';
 import { readEnvironment, resolveSettings } from '../settings.ts';
+import { parseTarget } from '../target.ts';
 import { confirm, paint, print, remark } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
@@ -14,10 +20,7 @@ export interface ResetFlags extends OutputFlags {
   readonly yes?: boolean;
 }
 
-/** The targets whose steps keep records, by the short name they are written with. */
-const targetKinds = { shd: 'Shard', mdb: 'Database', gvc: 'GoverseCluster' } as const;
-
-type Target = ObjectRef<(typeof targetKinds)[keyof typeof targetKinds]>;
+type Target = ObjectRef<TargetKind>;
 
 /**
  * Clears one step's record by compare-and-swap, after a person has seen it and agreed.
@@ -35,18 +38,6 @@ export async function reset(targetText: string, step: StepName, flags: ResetFlag
   }
 }
 
-function parseTarget(text: string, namespace: string): Target {
-  const [short, name, ...rest] = text.split('/');
-  const kind = Object.entries(targetKinds).find(([key]) => key === short)?.[1];
-  if (kind === undefined || name === undefined || name === '' || rest.length > 0) {
-    const forms = Object.keys(targetKinds).map((key) => `${key}/<name>`);
-    throw new UsageError(
-      `${JSON.stringify(text)} is no target with records; write it as: ${forms.join(', ')}`,
-    );
-  }
-  return { kind, namespace, name };
-}
-
 async function clear(
   cluster: Cluster,
   target: Target,
@@ -55,7 +46,8 @@ async function clear(
 ): Promise<0 | 1> {
   const read = await cluster.kube.get(target);
   if (read.kind !== 'present') {
-    const why = read.kind === 'unknown' ? read.why : 'there is no such target';
+    const why =
+      read.kind === 'unknown' ? read.why : 'there is no such target: look at its name and -n';
     return end(flags, { target, step, cleared: false, why }, 1);
   }
   const record = read.value.metadata.annotations?.[recordAnnotation(step)];
@@ -63,7 +55,7 @@ async function clear(
     return end(flags, { target, step, cleared: false, why: 'there is no record to clear' }, 0);
   }
   if (flags.output === 'table') {
-    print(`The record of ${step} on ${nameOf(target)}:`);
+    print(`the record of ${step} on ${nameOf(target)}:`);
     print(readable(record));
   }
   if (!(await isAgreed(flags))) {
@@ -106,7 +98,7 @@ async function isAgreed(flags: ResetFlags): Promise<boolean> {
   if (!process.stdin.isTTY) {
     throw new UsageError('there is no terminal to ask on; give --yes to clear the record');
   }
-  return confirm('Clear it? The step starts over from what it sees.');
+  return confirm('clear it? the step starts over from what it sees');
 }
 
 interface Result {
@@ -130,8 +122,7 @@ function end(flags: ResetFlags, result: Result, exitCode: 0 | 1): 0 | 1 {
 }
 
 function nameOf(target: Target): string {
-  const short = Object.entries(targetKinds).find(([, kind]) => kind === target.kind)?.[0];
-  return `${short}/${target.namespace}/${target.name}`;
+  return `${shortNames[target.kind]}/${target.namespace}/${target.name}`;
 }
 
 function readable(record: string): string {

@@ -86,7 +86,7 @@ export function checkKeys({ name, shardCount }: ClusterView, keys: Read<GoverseV
     : failed(
         check,
         `${shards.length} of ${shardCount} shards have a key`,
-        'see that spec.topology.prefix and spec.shards are what its nodes are configured with, and that one of them leads',
+        'check that spec.topology.prefix and spec.shards are what its nodes are configured with, and that one of them leads',
       );
 }
 

@@ -1,7 +1,20 @@
 import type { SegmentReader } from '#shared/archive/archive.ts';
+import { openSegmentReader } from '#shared/archive/open.ts';
+import { parsePlace, placeForms } from '#shared/archive/place.ts';
+import { readEnvironment } from '../settings.ts';
 import { UsageError } from '../usage-error.ts';
 
-/** @throws UsageError where the address is none of an archive */
-export function openArchive(url: string): SegmentReader {
-  throw new UsageError(`--archive ${url}: this release cannot read archives yet`);
+/**
+ * Opens what `--archive` names.
+ *
+ * @throws UsageError where it is no address of an archive
+ */
+export async function openArchive(url: string): Promise<SegmentReader> {
+  const place = parsePlace(url);
+  if (place === undefined) {
+    throw new UsageError(
+      `--archive ${JSON.stringify(url)} is no archive; write it as ${placeForms}`,
+    );
+  }
+  return openSegmentReader(place, readEnvironment());
 }

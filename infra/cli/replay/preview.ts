@@ -153,7 +153,8 @@ function unknownIn(value: unknown): readonly string[] {
     return [];
   }
   if ('kind' in value && value.kind === 'unknown' && 'why' in value) {
-    return typeof value.why === 'string' ? [value.why] : [];
+    // What did not matter was not asked for, as in a look.
+    return typeof value.why === 'string' && value.why !== 'it was not asked' ? [value.why] : [];
   }
   return Object.values(value).flatMap(unknownIn);
 }

@@ -19,6 +19,8 @@ export interface QueuePlace {
   readonly endpoint: string;
   /** For an embedded queue, which takes any; found by the SDK's usual chain when absent. */
   readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string };
+  /** Where the `millrace dev` whose queues they are records decisions, if it does. */
+  readonly archive?: string;
 }
 
 export interface QueueFlags {
@@ -56,6 +58,7 @@ export function placeQueues(
       urlPrefix: embeddedQueueUrlPrefix(running.queue),
       endpoint: running.queue,
       credentials: embeddedCredentials,
+      ...(running.archive === undefined ? {} : { archive: running.archive }),
     };
   }
   const problems = [

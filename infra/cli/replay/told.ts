@@ -2,7 +2,7 @@ import type { LetterGroup, LetterList } from '#events/replay/list-letters.ts';
 import type { HintCounts } from '#events/replay/replay-hints.ts';
 import type { LetterCounts } from '#events/replay/replay-letters.ts';
 import { nameOfTarget } from '#events/replay/selection.ts';
-import { paint, table } from '../terminal.ts';
+import { paint, sentences } from '../terminal.ts';
 import type { LookNow, Preview } from './preview.ts';
 
 /** `1 letter`, `2,000 letters` */
@@ -14,20 +14,30 @@ const colours = { settled: 'green', waiting: 'cyan', acting: 'yellow', blocked: 
 
 /** What a dry run says, for people. */
 export function previewTable(previews: readonly Preview[], hasHistory: boolean): string {
-  const titles = ['STEP', 'TARGET', 'HINTS', 'NOW', ...(hasHistory ? ['THEN'] : [])];
-  return table([
+  const titles = ['STEP', 'TARGET', 'HINTS', ...(hasHistory ? ['BEFORE'] : []), 'NOW'];
+  return sentences([
     titles.map((title) => paint('bold', title)),
-    ...previews.flatMap((preview) => [
-      [
-        preview.step,
-        nameOfTarget(preview.target),
-        String(preview.letters),
-        nowText(preview.now),
-        ...(hasHistory ? [thenText(preview)] : []),
-      ],
-      ...detailsOf(preview.now).map((detail) => ['', '', '', paint('dim', detail)]),
-    ]),
+    ...previews.flatMap((preview) => {
+      const [before, ...beforeDetails] = hasHistory ? beforeTexts(preview) : [];
+      const details = detailsOf(preview.now);
+      const lines = Math.max(details.length, beforeDetails.length);
+      const { step, target, letters, now } = preview;
+      return [
+        [step, nameOfTarget(target), String(letters), ...given(before), nowText(now)],
+        ...Array.from({ length: lines }, (_, line) => [
+          '',
+          '',
+          '',
+          ...(hasHistory ? [paint('dim', beforeDetails[line] ?? '')] : []),
+          paint('dim', details[line] ?? ''),
+        ]),
+      ];
+    }),
   ]);
+}
+
+function given(text: string | undefined): readonly string[] {
+  return text === undefined ? [] : [text];
 }
 
 function nowText(now: LookNow): string {
@@ -50,19 +60,30 @@ function detailsOf(now: LookNow): readonly string[] {
     case 'decided':
       return [
         now.message,
-        ...(now.effects.length === 0 ? [] : [`would write: ${now.effects.join(', ')}`]),
+        ...(now.effects.length === 0 ? [] : [`would write: ${grouped(now.effects)}`]),
         ...now.unknown.map((why) => `not known: ${why}`),
       ];
   }
 }
 
-function thenText({ before, isDifferent }: Preview): string {
-  if (before === undefined) {
-    return 'not in the archive';
+/** `applyStatus, createObject ×4` */
+function grouped(kinds: readonly string[]): string {
+  const counts = new Map<string, number>();
+  for (const kind of kinds) {
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
   }
-  const mark = isDifferent === true ? 'differs: ' : 'the same: ';
-  const whose = before.isOfHint ? '' : ' (its last failure)';
-  return `${mark}${before.outcome} ${before.reason} at ${before.at}${whose}`;
+  return [...counts].map(([kind, count]) => (count === 1 ? kind : `${kind} ×${count}`)).join(', ');
+}
+
+function beforeTexts({ before, isDifferent }: Preview): readonly string[] {
+  if (before === undefined) {
+    return ['not in the archive'];
+  }
+  const mark = isDifferent === true ? 'differs' : 'the same';
+  return [
+    `${mark}: ${before.outcome} ${before.reason}`,
+    `${before.isOfHint ? '' : 'its last failure, '}${before.at}`,
+  ];
 }
 
 /** What a dry run found, counted: `settled 2, fails 1, gone 1`. */

@@ -91,6 +91,9 @@ function parse(args: readonly string[]): Options | 0 | 2 {
     .option('--record <folder>', 'record every decision and hint, and keep that archive here')
     .option('--json', 'one JSON object per line; the last one is the summary', false)
     .addHelpText('after', '\nExample: npm start -- --scene primary --speed 1')
+    .configureOutput({
+      outputError: (text, write) => write(text.replace(/^error: /, 'npm start: ')),
+    })
     .exitOverride();
   try {
     return command.parse(args, { from: 'user' }).opts<Options>();

@@ -7,7 +7,17 @@ import { parseAllDocuments } from 'yaml';
 import { stepNames } from '#shared/api/steps.ts';
 import { runMillrace } from './run-millrace.ts';
 
-const commands = ['dev', 'relay', 'manifests', 'config', 'doctor', 'reset'];
+const commands = [
+  'dev',
+  'status',
+  'explain',
+  'relay',
+  'manifests',
+  'config',
+  'doctor',
+  'reset',
+  'replay',
+];
 
 const kubeconfig = `
 apiVersion: v1
@@ -92,7 +102,7 @@ describe('the millrace command', { timeout: 30_000 }, () => {
     });
 
     expect(code).toBe(2);
-    expect(stderr).toContain('millrace needs Node 24 or newer, and this is Node 22.18.0.');
+    expect(stderr).toContain('millrace: it needs Node 24 or newer, and this is Node 22.18.0: ');
   });
 });
 
@@ -141,7 +151,7 @@ describe('millrace config', { timeout: 30_000 }, () => {
     );
 
     expect(exitCode).toBe(2);
-    expect(stderr).toContain('5 problem(s)');
+    expect(stderr).toContain('5 problems');
     for (const name of [
       'kubeconfig',
       '--stage',

@@ -238,7 +238,10 @@ describe('millrace replay --decisions', { timeout: 30_000 }, () => {
     [['--file', '/nowhere.jsonl'], 'there is no file or folder /nowhere.jsonl'],
     [['--archive', 'https://b'], 'is no archive: give s3://bucket'],
     [['--file', 'a', '--yes'], '--decisions sends nothing: leave out --yes'],
-    [['--file', 'a', '--step', 'other'], 'there is no step "other"'],
+    [
+      ['--file', 'a', '--step', 'other'],
+      "argument 'other' is invalid. Allowed choices are drain-step",
+    ],
   ])('%j is a usage error that says what to do', async (words, said) => {
     const { exitCode, stderr } = await run(...words);
 

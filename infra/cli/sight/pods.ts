@@ -1,0 +1,37 @@
+import { pods as podReasons } from './catalogue/pods.ts';
+import { ownRecord } from './records.ts';
+import type { Finding, Scene } from './scene.ts';
+import { conditionOf } from './seen.ts';
+
+/**
+ * What pool-pods is at. `Reconciling` and `Stalled` tell what other steps are at as well, so only reasons that are its own
+ * count there, or the one that its record gives.
+ */
+export function poolPodsFinding({ target }: Scene): Finding {
+  const ready = conditionOf(target, 'Ready');
+  const lookedAt = ready?.observedGeneration;
+  const record = ownRecord('pool-pods', target);
+  const told = [conditionOf(target, 'Stalled'), conditionOf(target, 'Reconciling')];
+  if (record.kind === 'ours') {
+    const { reason, since } = record.record;
+    const message = told.find((condition) => condition?.reason === reason)?.message;
+    return { reason, message, since, isSettled: false, lookedAt };
+  }
+  const own = told.find(
+    (condition) => condition?.status === 'True' && condition.reason in podReasons,
+  );
+  if (own !== undefined) {
+    const { reason, message, lastTransitionTime: since } = own;
+    return { reason, message, since, isSettled: false, lookedAt };
+  }
+  const upToDate = conditionOf(target, 'PodsUpToDate');
+  const isBehind = ready?.status === 'True' && upToDate?.status === 'False';
+  const shown = isBehind ? upToDate : ready;
+  return {
+    reason: shown?.reason ?? '',
+    message: shown?.message,
+    since: shown?.lastTransitionTime,
+    isSettled: ready?.status === 'True' && shown?.reason !== 'SurplusMembers',
+    lookedAt,
+  };
+}
