@@ -33,6 +33,7 @@ const exits: Readonly<Record<string, Exits>> = {
   config: ['printed'],
   status: ['no target needs a person', 'a target does, or the cluster could not be asked'],
   explain: ['no person is needed', 'one is, or there is no such target'],
+  ui: ['ended by Ctrl-C or SIGTERM', 'it could not start'],
   doctor: ['nothing stands in the way', 'a check failed, or could not be made'],
   reset: ['cleared, or there was nothing to clear', 'left as it was, with the reason'],
   replay: [

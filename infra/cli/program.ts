@@ -72,6 +72,7 @@ function addCommands(program: Command, finish: Finish): void {
   addDoctor(program, finish);
   addReset(program, finish);
   addReplay(program, finish);
+  addUi(program, finish);
   addCompletion(program, finish);
   addHelp(program);
 }
@@ -101,12 +102,16 @@ const variablesOfDev = {
 };
 
 function addStatus(program: Command, finish: Finish): void {
-  withOutput(withCluster(program.command('status'), namespaces()))
+  withOutput(withCluster(program.command('status'), namespaces()), [
+    'table',
+    'wide',
+    'json',
+    'yaml',
+  ])
     .summary('what every target is at and waits for')
     .description('Say what every target is at and what it waits for, problems first.')
-    .option('--wide', 'with every column, and no text cut')
     .option('-w, --watch', 'go on until Ctrl-C: redraw on a terminal, else a line per change')
-    .addHelpText('after', example('millrace status -n db', 'millrace status --watch'))
+    .addHelpText('after', example('millrace status -n db', 'millrace status --watch -o wide'))
     .action(async (flags) => {
       const { status } = await import('./commands/status.ts');
       finish(await status(flags));
@@ -229,21 +234,19 @@ function addDoctor(program: Command, finish: Finish): void {
 }
 
 function addReset(program: Command, finish: Finish): void {
-  withOutput(program.command('reset'))
+  const namespace = new Option(
+    '-n, --namespace <namespace>',
+    "the target's namespace",
+  ).makeOptionMandatory();
+  withOutput(withClusterOptions(program.command('reset'), namespace))
     .argument('<target>', 'shd/<name>, mdb/<name> or gvc/<name>')
     .addArgument(new Argument('<step>', 'the step whose record is cleared').choices(stepNames))
     .summary("clear a step's record on a target, by compare-and-swap")
     .description(
       "Clear a step's record on a target, so that the step starts over from what it sees.",
     )
-    .option(
-      '--kubeconfig <file>',
-      'how to reach the cluster (else KUBECONFIG, else ~/.kube/config)',
-    )
-    .option('--context <name>', "the kubeconfig's context (else its current one)")
-    .requiredOption('-n, --namespace <namespace>', "the target's namespace")
     .option('--yes', 'do not ask')
-    .addHelpText('after', variables({ KUBECONFIG: 'the kubeconfig, without --kubeconfig' }))
+    .addHelpText('after', variables({ KUBECONFIG: variablesOfCluster.KUBECONFIG }))
     .addHelpText('after', example('millrace reset shd/orders-0 drain-step -n db'))
     .action(async (target: string, step: StepName, flags) => {
       const { reset } = await import('./commands/reset.ts');
@@ -320,6 +323,27 @@ function selections(): readonly Option[] {
     new Option('--limit <count>', 'no more than so many'),
     new Option('--every', 'every hint of an archive, not only the newest for target and step'),
   ];
+}
+
+function addUi(program: Command, finish: Finish): void {
+  const page = withSettings(program.command('ui'), variablesOfReplay)
+    .summary('show targets, their past and dead letters as a page')
+    .description(
+      'Serve a page for this machine alone: what every target waits for, what became of it, and the dead letters.',
+    );
+  for (const option of queues()) {
+    page.addOption(option.helpGroup('Queues:'));
+  }
+  page
+    .option('--port <port>', 'where it listens on 127.0.0.1 (else any free port)')
+    .option('--write', 'let the page replay dead letters; it only looks without')
+    .option('--archive <url>', 'where decisions are archived (else what dev recorded here)')
+    .option('--json', 'print one JSON line when it is ready')
+    .addHelpText('after', example('millrace ui -n db --archive s3://millrace-archive'))
+    .action(async (flags) => {
+      const { ui } = await import('./commands/ui.ts');
+      finish(await ui(flags));
+    });
 }
 
 function queues(): readonly Option[] {

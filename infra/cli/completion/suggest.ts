@@ -20,7 +20,7 @@ export type Suggestion =
 export function suggest(program: Command, words: readonly string[]): Suggestion {
   const current = words.at(-1) ?? '';
   const { command, operands, open, isOptionsEnd } = read(program, words.slice(0, -1));
-  if (open !== undefined) {
+  if (open !== undefined && takes(open, current)) {
     return valuesOf(program, open, current);
   }
   const [name, value] = splitAtEquals(current);
@@ -54,9 +54,8 @@ function read(program: Command, words: readonly string[]): Place {
 
 function step({ command, operands, open, isOptionsEnd }: Place, word: string): Place {
   const isOption = word.startsWith('-') && !isOptionsEnd;
-  // An option whose value may be left out has none where another option follows.
-  if (open !== undefined && (open.required || !isOption)) {
-    return { command, operands, isOptionsEnd };
+  if (open !== undefined && takes(open, word)) {
+    return { command, operands, isOptionsEnd, ...(open.variadic ? { open } : {}) };
   }
   if (isOption) {
     const option = optionOf(command, word);
@@ -73,6 +72,11 @@ function step({ command, operands, open, isOptionsEnd }: Place, word: string): P
     : { command: next, operands: 0, isOptionsEnd };
 }
 
+/** An option whose value may be left out, or that has had one of several, takes none where another option follows. */
+function takes(open: Option, word: string): boolean {
+  return !word.startsWith('-') || (open.required && !open.variadic);
+}
+
 function optionOf(command: Command, word: string): Option | undefined {
   return command.options.find(({ long, short }) => word === long || word === short);
 }
@@ -82,14 +86,14 @@ function splitAtEquals(word: string): readonly [string, string | undefined] {
   return [name ?? word, value];
 }
 
-/** By its choices, else by the name of what it stands for: `<file>`, `<folder>`, `<command>`. */
+/** By its choices, else by the name of what it stands for: `<file>` or `<path>`, `<folder>`, `<command>`. */
 function valuesOf(program: Command, place: Option | Argument, begun: string): Suggestion {
   if (place.argChoices !== undefined) {
     const words = place.argChoices.map((word) => ({ word, description: '' }));
     return starting(begun, words);
   }
   const name = 'flags' in place ? (/[<[]([^\]>]+)/.exec(place.flags)?.[1] ?? '') : place.name();
-  if (name === 'file') {
+  if (name === 'file' || name === 'path') {
     return { kind: 'files' };
   }
   if (name === 'folder') {

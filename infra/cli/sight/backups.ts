@@ -117,7 +117,7 @@ function missed(scene: Scene): Partial<Finding> {
       command: `kubectl get events -n ${namespace} --field-selector involvedObject.kind=Shard,involvedObject.name=${target.name}`,
     },
     {
-      text: 'then have one made at once, instead of waiting for the next slot',
+      text: 'then have a backup made at once, where the next slot is far; this stays until a slot of the schedule ends well',
       command: `kubectl annotate -n ${namespace} ${resource} --overwrite millrace.dev/backup-now=${typeOf(scene, bad[0])}/${tokenOf(now)}`,
     },
   ];
@@ -126,7 +126,7 @@ function missed(scene: Scene): Partial<Finding> {
     todo,
     ...(nextBackup === undefined
       ? {}
-      : { waitsFor: `a good backup; ${nextText(nextBackup, now).replace(', ', ' is ')}` }),
+      : { waitsFor: `a slot that ends well; ${nextText(nextBackup, now).replace(', ', ' is ')}` }),
   };
 }
 

@@ -204,9 +204,11 @@ function notesOf({ state, data }: LeavingRecord): readonly string[] {
 function waysOut(scene: Scene, record: LeavingRecord, advice: string | null): readonly Todo[] {
   const { data: leaver, state } = record;
   const first = withoutOwnWords(advice ?? '');
+  const advised = first === '' ? [] : [{ text: first }];
+  const look = lookAtIt(scene, record);
   return [
-    ...(first === '' ? [] : [{ text: first }]),
-    ...lookAtIt(scene, record),
+    // What holds a pod's object is seen, and why its containers do not end is not.
+    ...(podOf(scene, leaver)?.finalizers.length ? [...look, ...advised] : [...advised, ...look]),
     ...(state === 'finished' ? [] : keepIt(scene, leaver)),
     ...(advice !== null && forcing.test(advice) && !leaver.forced ? [forceIt(scene, leaver)] : []),
   ];

@@ -17,6 +17,7 @@ const commands = [
   'doctor',
   'reset',
   'replay',
+  'ui',
 ];
 
 const kubeconfig = `

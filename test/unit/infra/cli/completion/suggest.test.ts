@@ -10,6 +10,7 @@ function aProgram(): Command {
     .addOption(new Option('-c, --colour <name>', 'which').choices(['red', 'rose', 'blue']))
     .addOption(new Option('--gloss [degree]', 'how much').choices(['high', 'low']))
     .option('--plan <file>', 'what is where')
+    .addOption(new Option('--with <tool...>', 'by what').choices(['brush', 'roll']))
     .option('--wet', 'do not wait')
     .addOption(new Option('--secret <word>').hideHelp())
     .addArgument(new Argument('<side>').choices(['inside', 'outside']))
@@ -41,8 +42,15 @@ describe('what may come next', () => {
   });
 
   test('is an option where a dash is begun, and no hidden one', () => {
-    expect(wordsAt('paint', '-')).toEqual(['--colour', '--gloss', '--plan', '--wet', '--help']);
-    expect(wordsAt('paint', '--w')).toEqual(['--wet']);
+    expect(wordsAt('paint', '-')).toEqual([
+      '--colour',
+      '--gloss',
+      '--plan',
+      '--with',
+      '--wet',
+      '--help',
+    ]);
+    expect(wordsAt('paint', '--we')).toEqual(['--wet']);
     expect(wordsAt('-')).toEqual(['--version', '--help']);
   });
 
@@ -55,7 +63,14 @@ describe('what may come next', () => {
 
   test('is the value of an option that may have none, or what follows it', () => {
     expect(wordsAt('paint', '--gloss', 'h')).toEqual(['high']);
+    expect(wordsAt('paint', '--gloss', '--we')).toEqual(['--wet']);
     expect(wordsAt('paint', '--gloss', '--wet', '')).toEqual(['inside', 'outside']);
+  });
+
+  test('is one more value of an option that takes several, until another option follows', () => {
+    expect(wordsAt('paint', '--with', 'brush', '')).toEqual(['brush', 'roll']);
+    expect(wordsAt('paint', '--with', 'brush', '--we')).toEqual(['--wet']);
+    expect(wordsAt('paint', '--with', 'brush', '--wet', 'in')).toEqual(['inside']);
   });
 
   test('is the operand whose turn it is', () => {
