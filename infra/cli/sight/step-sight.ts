@@ -236,7 +236,7 @@ function unheard(step: StepName, scene: Scene, finding: Finding, base: StepSight
         step,
         scene,
         { ...base, notes: [sentence(why), ...base.notes] },
-        'its next look is overdue',
+        finding.overdueBrief ?? 'its next look is overdue',
       );
 }
 
@@ -261,7 +261,12 @@ function silenceTodo(step: StepName, scene: Scene): readonly Todo[] {
       command: 'kubectl get pods -A -l app.kubernetes.io/name=millrace-relay',
     },
     {
-      text: 'see whether the functions run without errors, and whether messages wait in a dead-letter queue (millrace-<stage>-<step>-dlq)',
+      text: 'see what refused the last writes, if any did: Events say so',
+      command: `kubectl describe -n ${namespace} ${resource}`,
+    },
+    {
+      text: 'see whether looks failed until their messages were set aside, and what they would come to now',
+      command: `millrace replay --dlq ${step} --dry-run`,
     },
     {
       text: 'let doctor say what is refused or out of reach',
