@@ -243,6 +243,27 @@ describe('what a step waits for is said of it, and whether a person is needed', 
     ]);
   });
 
+  test('the record of another step that cannot be read is the one to clear', () => {
+    const { sight } = afterPods(
+      aSnapshotOf(3)
+        .withoutPod(2)
+        .with({ drain: { kind: 'unreadable', text: '{}', why: 'it is broken' } }),
+    );
+
+    expect(sight).toMatchObject({ reason: 'RecordUnreadable', standing: 'stuck' });
+    expect(sight.todo.map(({ command }) => command)).toEqual([
+      'millrace reset shd/orders drain-step -n db',
+    ]);
+  });
+
+  test('shards that GoVerse itself moves are waited for', () => {
+    const { sight } = afterRelease(
+      aReleaseOf('a', 'b').withShards(({ shard }) => (shard === 0 ? { target: 'b' } : {})),
+    );
+
+    expect(sight).toMatchObject({ reason: 'ShardsUnsettled', standing: 'working' });
+  });
+
   test('what ends in something to type has that as its command', () => {
     const { sight } = afterRepository(
       aLook().told({ place: { ...bucketPlace, bucket: 'another' } }),
