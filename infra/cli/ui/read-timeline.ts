@@ -9,9 +9,10 @@ import { parseEntry } from '#shared/archive/segment.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { type Instant, parseInstant } from '#shared/kernel/instant.ts';
 import type { StepName } from '#shared/api/steps.ts';
+import type { KubeConnection } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
+import type { KubeReader } from '#shared/kube/kube.ts';
 import type { ObjectRef, TargetKind } from '#shared/kube/resources.ts';
-import type { Cluster } from '../cluster.ts';
 import type { Timeline } from './protocol.ts';
 import { type ToldEvent, timelineOf } from './timeline.ts';
 
@@ -19,7 +20,10 @@ export type TargetRef = ObjectRef<TargetKind> & { readonly namespace: string };
 
 /** Where a target's past is read from. */
 export interface PastPorts {
-  readonly cluster: Cluster;
+  readonly cluster: {
+    readonly kube: KubeReader;
+    readonly connection: Pick<KubeConnection, 'request'>;
+  };
   /** The cluster id, and where decisions are archived; absent where no archive was named. */
   readonly archive?: {
     readonly reader: SegmentReader;
