@@ -34,6 +34,10 @@ describe('the relay’s configuration', () => {
     });
   });
 
+  test('names an archive that is none', () => {
+    expect(problemsOf({ ...enough, MILLRACE_ARCHIVE: 'my bucket' })).toEqual(['MILLRACE_ARCHIVE']);
+  });
+
   test('takes namespaces and a port', () => {
     const config = readConfig(relayConfigSchema, {
       ...enough,

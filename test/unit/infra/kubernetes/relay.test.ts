@@ -67,6 +67,18 @@ describe('the relay’s Deployment', () => {
     expect(JSON.stringify(relayManifests('millrace', settings))).not.toMatch(/OTEL|4318/);
   });
 
+  test('records the hints that it sends where it is told to, and what it is told is what it reads', () => {
+    const { env } = containerOf({ ...settings, archive: 's3://records' });
+
+    expect(env).toContainEqual({ name: 'MILLRACE_ARCHIVE', value: 's3://records' });
+    expect(relayConfigSchema.shape.MILLRACE_ARCHIVE.parse('s3://records')).toEqual({
+      kind: 's3',
+      bucket: 'records',
+      prefix: '',
+    });
+    expect(JSON.stringify(relayManifests('millrace', settings))).not.toContain('ARCHIVE');
+  });
+
   test('of the base leaves what only the installation knows to a ConfigMap', () => {
     const { env, envFrom } = containerOf();
 
