@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { version } from '#shared/api/version.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
+import { describeError } from '#shared/kernel/errors.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
 import type { LookStory } from '#shared/kernel/look-story.ts';
 import type { Step } from '#shared/kernel/step.ts';
@@ -18,7 +19,12 @@ interface Archive {
   readonly cluster: string;
 }
 
-/** Writes the looks of one invocation as one segment. */
+/**
+ * Writes the looks of one invocation as one segment. One that has no form that can be archived goes without what it saw and
+ * decided, and takes none of the others along.
+ *
+ * @throws Error where the segment may not have been written, and, once it is, where something was left out of it
+ */
 export async function writeStories<T extends TargetKind, Snapshot>(
   { writer, cluster }: Archive,
   step: Step<T, Snapshot>,
@@ -29,9 +35,21 @@ export async function writeStories<T extends TargetKind, Snapshot>(
   if (first === undefined) {
     return;
   }
-  const entries = await Promise.all(stories.map((story) => entryOf(step, cluster, story)));
+  const leftOut: unknown[] = [];
+  const entries = await Promise.all(
+    stories.map((story) =>
+      entryOf(step, cluster, story).catch((error: unknown) => {
+        leftOut.push(error);
+        const { snapshot: _snapshot, decision: _decision, ...rest } = story;
+        return entryOf(step, cluster, rest);
+      }),
+    ),
+  );
   const shelf = { kind: 'decision' as const, cluster, step: step.name };
   await writer.put(segmentKey(shelf, first.at, randomUUID()), await encodeSegment(entries), signal);
+  if (leftOut.length > 0) {
+    throw new Error(`${leftOut.length} without what was seen: ${describeError(leftOut[0])}`);
+  }
 }
 
 async function entryOf<T extends TargetKind, Snapshot>(

@@ -64,7 +64,11 @@ function aStory(snapshot: Seen): LookStory<Seen> {
 async function recorded(...stories: LookStory<Seen>[]): Promise<DecisionEntry[]> {
   const environment = { MILLRACE_ARCHIVE: pathToFileURL(folder).href };
   await openRecorder(environment, 'prod')?.record(step, stories, AbortSignal.timeout(10_000));
-  const archive = folderSegments(folder);
+  return entriesIn(folder);
+}
+
+async function entriesIn(path: string): Promise<DecisionEntry[]> {
+  const archive = folderSegments(path);
   const entries: DecisionEntry[] = [];
   for await (const key of archive.list('decisions/prod/drain-step/')) {
     for await (const line of readSegment(archive.get(key))) {
@@ -111,6 +115,21 @@ describe('a recorder', () => {
 
     expect(entry).toMatchObject({ cut: true, decision: { reason: 'NobodyLeaves' } });
     expect(entry).not.toHaveProperty('snapshot');
+  });
+
+  test('keeps the other looks where one has no form that can be archived, and says which field it is', async () => {
+    const odd: LookStory<Seen> = { ...aStory({ name: 'odd' }), snapshot: JSON.parse('{"name":7}') };
+
+    await expect(recorded(odd, aStory({ name: 'orders' }))).rejects.toThrow(
+      '1 without what was seen: a snapshot of drain-step has no form that can be archived: name',
+    );
+    const entries = await entriesIn(folder);
+
+    expect(entries).toMatchObject([
+      { step: 'drain-step', result: { kind: 'done' } },
+      { snapshot: { name: 'orders' } },
+    ]);
+    expect(entries[0]).not.toHaveProperty('decision');
   });
 
   test('is there only where an archive is named, and by default for failures', () => {
