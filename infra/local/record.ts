@@ -36,28 +36,23 @@ try {
 }
 
 async function keep(archive: string): Promise<0 | 1> {
-  const { byStep, unfaithful } = await chooseSamples(
+  const { files, looks, bytes, unfaithful } = await chooseSamples(
     decisionsInArchive(folderSegments(archive), {}),
+    mostBytes,
   );
   if (unfaithful.length > 0) {
     console.error(`archived looks are decided otherwise: ${unfaithful.join(', ')}`);
     return 1;
   }
-  const files = [...byStep].map(([step, entries]) => ({
-    path: join(samples, `${step}.jsonl`),
-    text: entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''),
-  }));
-  const bytes = files.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
-  if (bytes > mostBytes) {
-    console.error(`the samples have ${bytes} bytes, and at most ${mostBytes} are kept`);
+  if (looks === 0 || bytes > mostBytes) {
+    console.error(`there are ${bytes} bytes of samples; some are needed, and at most ${mostBytes}`);
     return 1;
   }
   await rm(samples, { recursive: true, force: true });
   await mkdir(samples, { recursive: true });
-  await Promise.all(files.map(({ path, text }) => writeFile(path, text)));
-  for (const [step, entries] of byStep) {
-    console.log(`${step}: ${entries.length} looks`);
+  for (const [name, content] of files) {
+    await writeFile(join(samples, name), content);
   }
-  console.log(`${bytes} bytes in ${samples}`);
+  console.log(`${looks} looks, about ${bytes} bytes, in ${[...files.keys()].join(', ')}`);
   return 0;
 }

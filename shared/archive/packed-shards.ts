@@ -3,22 +3,23 @@ import type { GoverseShard } from '#shared/goverse/goverse.ts';
 import { allow } from './allow-list.ts';
 
 /*
- * The shards of a GoVerse cluster column by column: there are thousands, most of which differ in their number alone, and each
- * for itself would be too long for an entry.
+ * The shards of a GoVerse cluster by what they have in common: there are thousands, of which most differ in their numbers and
+ * revisions alone, and each for itself would be too long for an entry.
  */
 
-type Owner = Pick<GoverseShard, 'target' | 'current' | 'flags'>;
-
+/** The shards of one target and owner, with the same flags. */
 interface PackedShards {
-  /** What shards have in common, each once. */
-  readonly owners: readonly Owner[];
-  /** Of each shard, in their order, the place of its owner in the list above; as {@link runsOf} writes it. */
-  readonly owner: string;
-  /** Of each shard its mod revision. */
-  readonly modRevision: string;
-  /** Of each shard its number; absent where they are counted from 0 without a gap. */
-  readonly shard?: string | undefined;
+  readonly target: string;
+  readonly current: string;
+  readonly flags: readonly string[];
+  /** Their numbers from the lowest on, each as what is added to the one before: `0,3x2730`, where `x` says how often. */
+  readonly shards: string;
+  /** Their mod revisions in the same order and way. */
+  readonly modRevisions: string;
 }
+
+/** More than any cluster has: what was written wrongly must not fill the memory. */
+const mostShards = 65_536;
 
 const shard = allow<GoverseShard>({
   shard: z.number(),
@@ -28,91 +29,95 @@ const shard = allow<GoverseShard>({
   flags: z.array(z.string()),
 });
 
-const packed = allow<PackedShards>({
-  owners: z.array(
-    allow<Owner>({ target: z.string(), current: z.string(), flags: z.array(z.string()) }),
+const packedShards = z.object({
+  packed: z.array(
+    allow<PackedShards>({
+      target: z.string(),
+      current: z.string(),
+      flags: z.array(z.string()),
+      shards: runs(),
+      modRevisions: runs(),
+    }),
   ),
-  owner: z.string(),
-  modRevision: z.string(),
-  shard: z.string().optional(),
 });
 
-/** Shards, packed or not. */
+function runs() {
+  return z.string().regex(/^(-?\d{1,19}(x\d{1,5})?(,|$))*$/);
+}
+
+/** Shards, packed or not, in the order of their numbers. */
 export const goverseShards: z.ZodType<readonly GoverseShard[]> = z.union([
   z.array(shard),
-  packed.transform((columns, context) => {
-    const shards = unpacked(columns);
-    if (shards === undefined) {
-      context.addIssue('its columns have different lengths');
+  packedShards.transform(({ packed }, context) => {
+    const shards = packed.flatMap((each) => unpacked(each) ?? []);
+    if (packed.some((each) => unpacked(each) === undefined) || shards.length > mostShards) {
+      context.addIssue('its numbers and revisions do not fit each other');
       return z.NEVER;
     }
-    return shards;
+    return shards.toSorted((a, b) => a.shard - b.shard);
   }),
 ]);
 
-export function packShards(shards: readonly GoverseShard[]): PackedShards {
-  const owners: Owner[] = [];
-  const places = new Map<string, number>();
-  const placeOf = ({ target, current, flags }: GoverseShard): number => {
-    const text = JSON.stringify([target, current, flags]);
-    const place = places.get(text) ?? owners.length;
-    if (place === owners.length) {
-      owners.push({ target, current, flags });
-      places.set(text, place);
-    }
-    return place;
-  };
-  const isWhole = shards.every((each, place) => each.shard === place);
-  return {
-    owner: runsOf(shards.map((each) => String(placeOf(each)))),
-    owners,
-    modRevision: runsOf(shards.map(({ modRevision }) => modRevision)),
-    ...(isWhole ? {} : { shard: runsOf(shards.map((each) => String(each.shard))) }),
-  };
-}
-
-function unpacked(columns: PackedShards): readonly GoverseShard[] | undefined {
-  const { owners } = columns;
-  const places = valuesOf(columns.owner);
-  const revisions = valuesOf(columns.modRevision);
-  const numbers =
-    columns.shard === undefined
-      ? places.map((_, place) => place)
-      : valuesOf(columns.shard).map(Number);
-  const shards = places.flatMap((text, place): GoverseShard[] => {
-    const owner = owners[Number(text)];
-    const modRevision = revisions[place];
-    const number = numbers[place];
-    return owner === undefined || modRevision === undefined || number === undefined
+/** What {@link goverseShards} reads. In which order they were given is not kept. */
+export function packShards(given: readonly GoverseShard[]): z.input<typeof packedShards> {
+  const groups = Map.groupBy(
+    given.toSorted((a, b) => a.shard - b.shard),
+    ({ target, current, flags }) => JSON.stringify([target, current, flags]),
+  );
+  const packed = [...groups.values()].flatMap((shards) => {
+    const [first] = shards;
+    return first === undefined
       ? []
-      : [{ shard: number, modRevision, ...owner }];
+      : [
+          {
+            target: first.target,
+            current: first.current,
+            flags: [...first.flags],
+            shards: runsOf(shards.map((each) => BigInt(each.shard))),
+            modRevisions: runsOf(shards.map(({ modRevision }) => BigInt(modRevision))),
+          },
+        ];
   });
-  const isSound = [revisions, numbers, shards].every(({ length }) => length === places.length);
-  return isSound ? shards : undefined;
+  return { packed };
 }
 
-/** `17x128,18`: numbers with a comma between them, those that follow one another alike written once. */
-function runsOf(values: readonly string[]): string {
-  const runs: { readonly value: string; count: number }[] = [];
+function unpacked(packed: PackedShards): readonly GoverseShard[] | undefined {
+  const { target, current, flags } = packed;
+  const numbers = valuesOf(packed.shards);
+  const revisions = valuesOf(packed.modRevisions);
+  return numbers.length !== revisions.length
+    ? undefined
+    : numbers.map((number, place) => ({
+        shard: Number(number),
+        modRevision: String(revisions[place]),
+        target,
+        current,
+        flags,
+      }));
+}
+
+function runsOf(values: readonly bigint[]): string {
+  const steps: { readonly step: bigint; count: number }[] = [];
+  let before = 0n;
   for (const value of values) {
-    const last = runs.at(-1);
-    if (last?.value === value) {
+    const last = steps.at(-1);
+    if (last?.step === value - before) {
       last.count += 1;
     } else {
-      runs.push({ value, count: 1 });
+      steps.push({ step: value - before, count: 1 });
     }
+    before = value;
   }
-  return runs.map(({ value, count }) => (count === 1 ? value : `${value}x${count}`)).join(',');
+  return steps.map(({ step, count }) => (count === 1 ? String(step) : `${step}x${count}`)).join();
 }
 
-/** More than any cluster has: what was written wrongly must not fill the memory. */
-const mostShards = 65_536;
-
-function valuesOf(runs: string): readonly string[] {
-  const values: string[] = [];
-  for (const run of runs === '' ? [] : runs.split(',')) {
-    const [value = '', count = '1'] = run.split('x');
+function valuesOf(text: string): readonly bigint[] {
+  const values: bigint[] = [];
+  let value = 0n;
+  for (const run of text === '' ? [] : text.split(',')) {
+    const [step = '0', count = '1'] = run.split('x');
     for (let left = Number(count); left > 0 && values.length <= mostShards; left -= 1) {
+      value += BigInt(step);
       values.push(value);
     }
   }

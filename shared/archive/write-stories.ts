@@ -1,12 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { version } from '#shared/api/version.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
+import type { Effect } from '#shared/kernel/effect.ts';
 import type { LookStory } from '#shared/kernel/look-story.ts';
 import type { Step } from '#shared/kernel/step.ts';
 import type { TargetKind } from '#shared/kube/resources.ts';
 import { type SegmentWriter, segmentKey } from './archive.ts';
 import { archivedLook } from './archived-look.ts';
 import { type DecisionEntry, maxEntryBytes } from './entry.ts';
+import { hashed } from './hashed.ts';
+import { packShards } from './packed-shards.ts';
 import { encodeSegment } from './segment.ts';
 
 interface Archive {
@@ -81,8 +84,17 @@ export function decisionOf(decision: Decision): NonNullable<DecisionEntry['decis
     message,
     ...('needs' in decision ? { needs: decision.needs } : {}),
     ...('wake' in decision ? { wake: decision.wake } : {}),
-    effects: effects.map((effect) => ({ ...effect })),
+    effects: effects.map(effectOf),
   };
+}
+
+/** Shards that are written are thousands as well; a hash says whether they are in the same order. */
+function effectOf(effect: Effect): NonNullable<DecisionEntry['decision']>['effects'][number] {
+  if (effect.kind !== 'writeShards') {
+    return { ...effect };
+  }
+  const order = hashed(effect.writes.map(({ shard }) => shard).join());
+  return { ...effect, writes: { ...packShards(effect.writes), order } };
 }
 
 /** Without its snapshot, and of its effects no more than their kinds: one of them may be as long. */

@@ -386,9 +386,17 @@ function reasonOf(response: KubeResponse): string {
   return problem === undefined ? told : `${told}: ${problem}`;
 }
 
+/** An admission webhook may put any text there: what is no word, or no path of a field, is not repeated. */
+const causeSchema = z.object({
+  reason: z.string().regex(/^[A-Za-z]{1,64}$/),
+  field: z.string().regex(/^[\w.[\]/-]{1,200}$/),
+});
+
 const causesSchema = z.object({
   details: z.object({
-    causes: z.array(z.object({ reason: z.string(), field: z.string() })).min(1),
+    causes: z
+      .array(causeSchema.optional().catch(undefined))
+      .transform((causes) => causes.filter((cause) => cause !== undefined)),
   }),
 });
 

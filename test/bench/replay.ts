@@ -10,7 +10,7 @@ import { wallClock } from '#shared/kernel/instant.ts';
 import { maxBatchEntries } from '#shared/queue/queue.ts';
 import { connectSqsSender, embeddedQueueUrlPrefix } from '#shared/queue/sqs-sender.ts';
 import { countMessages, openQueueClient } from '../cluster/queue-contents.ts';
-import { type Figure, figure } from './figure.ts';
+import { figure } from './figure.ts';
 import { type Part, type PartOptions, scaled } from './part.ts';
 
 const step = 'pool-pods';
@@ -24,7 +24,12 @@ const peerShare = 50;
 const secondsPerThousand = 5;
 const mostMib = 256;
 
-const endSchema = z.object({ letters: z.number(), seconds: z.number(), peakMib: z.number() });
+const endSchema = z.object({
+  letters: z.number(),
+  seconds: z.number(),
+  cpuSeconds: z.number(),
+  peakMib: z.number(),
+});
 type End = z.infer<typeof endSchema>;
 
 export const replay: Part = {
@@ -36,7 +41,13 @@ export const replay: Part = {
     const peer = await run('naive', peerLetters, options);
     const own = await run('millrace', letters, options);
     return [
-      perThousand('replay: 1,000 letters', own, peer),
+      figure('replay: 1,000 letters', perThousand(own, own.seconds), 's', {
+        goal: secondsPerThousand,
+        peer: perThousand(peer, peer.seconds),
+      }),
+      figure('replay: processor time of 1,000 letters', perThousand(own, own.cpuSeconds), 's', {
+        peer: perThousand(peer, peer.cpuSeconds),
+      }),
       figure('replay: letters a second', own.letters / own.seconds, '1/s', {
         peer: peer.letters / peer.seconds,
       }),
@@ -45,9 +56,8 @@ export const replay: Part = {
   },
 };
 
-function perThousand(name: string, own: End, peer: End): Figure {
-  const seconds = (end: End) => (1000 * end.seconds) / end.letters;
-  return figure(name, seconds(own), 's', { goal: secondsPerThousand, peer: seconds(peer) });
+function perThousand({ letters }: End, seconds: number): number {
+  return (1000 * seconds) / letters;
 }
 
 /** A process of its own over a queue of its own. Fails where a letter is left, or a hint did not arrive. */

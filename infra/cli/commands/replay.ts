@@ -17,7 +17,7 @@ import { type History, DeadLetters } from '../replay/dead-letters.ts';
 import { historyIn } from '../replay/history.ts';
 import { openArchive } from '../replay/open-archive.ts';
 import { type Preview, previewAll } from '../replay/preview.ts';
-import { Progress } from '../replay/progress.ts';
+import { Progress, tellRetries } from '../replay/progress.ts';
 import { type QueuePlace, connectQueues, placeQueues } from '../replay/queue-place.ts';
 import { readersOf } from '../replay/readers.ts';
 import { sendFound } from '../replay/send-found.ts';
@@ -330,7 +330,7 @@ function deskOf(given: Work, history: History | undefined): DeadLetters {
     sender: queues.sender,
     dataFolder,
     readers: readersOf(cluster, clusterId),
-    onRetry: (why) => remark(`asked again: ${why}`),
+    onRetry: tellRetries(),
     ...(history === undefined ? {} : { history }),
   });
 }

@@ -3,7 +3,14 @@ import { join } from 'node:path';
 import { deadLetterQueueName } from '#events/hint.ts';
 import { openJournal, readOpenLetters } from '#events/replay/journal-file.ts';
 import { type LetterGroup, type LetterList, listLetters } from '#events/replay/list-letters.ts';
-import { Pace, type Pause, type Trying, realPause } from '#events/replay/patience.ts';
+import {
+  Pace,
+  type Pause,
+  type Trying,
+  maxTries,
+  pauseBeforeTry,
+  realPause,
+} from '#events/replay/patience.ts';
 import {
   type LetterCounts,
   type LetterRemark,
@@ -15,7 +22,8 @@ import { type StepName, stepNames } from '#shared/api/steps.ts';
 import { version } from '#shared/api/version.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { toText, wallClock } from '#shared/kernel/instant.ts';
-import type { LetterQueues, QueueSender } from '#shared/queue/queue.ts';
+import { QueueRefusal } from '#shared/queue/explain.ts';
+import type { LetterQueues, QueueSender, QueueSize } from '#shared/queue/queue.ts';
 import { type LookBefore, type Preview, type Readers, previewAll } from './preview.ts';
 
 /** What is known of earlier decisions about the targets of groups. */
@@ -83,6 +91,20 @@ const readRate = 300;
 const hintsPerLane = 50;
 const mostLanes = 8;
 
+/** A server that fails for a moment is asked again. One that does not answer is told of at once: a setting may be wrong. */
+async function sizePatiently(letters: LetterQueues, queue: string): Promise<QueueSize> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await letters.size(queue);
+    } catch (error) {
+      if (!(error instanceof QueueRefusal) || error.isLasting || tries === maxTries) {
+        throw error;
+      }
+      await realPause(pauseBeforeTry(tries, Math.random));
+    }
+  }
+}
+
 /** The dead letters of one stage: what there is, what replaying it would lead to, and replaying it. */
 export class DeadLetters {
   readonly #options: DeadLettersOptions;
@@ -103,7 +125,10 @@ export class DeadLetters {
     return Promise.all(
       steps.map(async (step): Promise<StepLetters> => {
         try {
-          const { visible, hidden } = await letters.size(deadLetterQueueName(stage, step));
+          const { visible, hidden } = await sizePatiently(
+            letters,
+            deadLetterQueueName(stage, step),
+          );
           return { step, letters: visible + hidden, hidden };
         } catch (error) {
           return { step, error };

@@ -4,6 +4,23 @@ import { progressText } from './told.ts';
 /** Work that takes longer than this says how far it is, in milliseconds. */
 const everyMs = 2_000;
 
+/** The same outage is told of once in so many milliseconds. */
+const retriesEveryMs = 5_000;
+
+/** Says that requests are made again: at once, and then now and then, with how often it was. */
+export function tellRetries(): (why: string) => void {
+  let toldMs = -Infinity;
+  let untold = 0;
+  return (why) => {
+    untold += 1;
+    if (performance.now() - toldMs >= retriesEveryMs) {
+      remark(`asked again${untold === 1 ? '' : `, ${untold} times`}: ${why}`);
+      toldMs = performance.now();
+      untold = 0;
+    }
+  };
+}
+
 /** Says every two seconds how far something is. */
 export class Progress {
   readonly #what: string;

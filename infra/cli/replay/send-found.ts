@@ -14,7 +14,7 @@ import { version } from '#shared/api/version.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { toText, wallClock } from '#shared/kernel/instant.ts';
 import type { QueueSender } from '#shared/queue/queue.ts';
-import { remark } from '../terminal.ts';
+import { tellRetries } from './progress.ts';
 
 export interface Sending {
   readonly stage: string;
@@ -58,7 +58,7 @@ export async function sendFound(
       trying: {
         pause: realPause,
         random: Math.random,
-        onRetry: (why) => remark(`asked again: ${why}`),
+        onRetry: tellRetries(),
       },
       clock: wallClock,
       pace: new Pace(rate, realPause, () => performance.now()),

@@ -119,8 +119,11 @@ export function listRemarks({ counts, refused, cut }: LetterList): readonly stri
 
 /** The sentences at the end of a replay of dead letters. */
 export function letterSummary(counts: LetterCounts, cut: LetterList['cut']): readonly string[] {
+  if (counts.seen === 0) {
+    return ['there are no dead letters'];
+  }
   return [
-    `${counted(counts.sent, 'hint')} sent again${counts.undeleted === 0 ? ', and the letters deleted' : ''}`,
+    `${counted(counts.sent, 'hint')} sent again${deletedText(counts)}`,
     ...told(counts.finished, 'had been sent by an earlier replay that was cut off: only deleted'),
     ...told(counts.perhapsTwice, 'may have been sent more than once, which only causes a look'),
     ...told(counts.undeleted, 'sent and not deleted: the next replay deletes them, unsent'),
@@ -132,6 +135,13 @@ export function letterSummary(counts: LetterCounts, cut: LetterList['cut']): rea
     ...hiddenRemark(counts.hidden),
     ...cutRemark(cut),
   ];
+}
+
+function deletedText({ sent, undeleted }: LetterCounts): string {
+  if (undeleted > 0 || sent === 0) {
+    return '';
+  }
+  return sent === 1 ? ', and its letter deleted' : ', and their letters deleted';
 }
 
 /** The sentences at the end of a replay of a file or an archive. */

@@ -6,6 +6,7 @@ import {
   slotReasons,
 } from '#functions/backup-trigger/record.ts';
 import { type Instant, parseInstant, toText } from '#shared/kernel/instant.ts';
+import { meaningOf } from './catalogue/catalogue.ts';
 import { slotMeanings } from './catalogue/slot-reasons.ts';
 import type { Todo } from './model.ts';
 import { type Finding, type Scene, namesOf } from './scene.ts';
@@ -55,7 +56,10 @@ export function backupFinding(scene: Scene): Finding {
   }
   if (record !== undefined && isWaiting(record) && holdUps.has(record.reason)) {
     const { reason, since } = record;
-    return { ...base, reason, since, isSettled: false, notes };
+    // It waits no longer than its startingDeadline, and what is missed then is told.
+    const isLasting = meaningOf(reason, 'backup-trigger').attention === 'needed';
+    const attention = isLasting ? 'advised' : 'none';
+    return { ...base, reason, since, isSettled: false, attention, notes };
   }
   const reason =
     record === undefined ? (condition?.reason ?? '') : (condition?.reason ?? record.reason);
@@ -117,7 +121,7 @@ function missed(scene: Scene): Partial<Finding> {
       command: `kubectl get events -n ${namespace} --field-selector involvedObject.kind=Shard,involvedObject.name=${target.name}`,
     },
     {
-      text: 'then have one made at once, instead of waiting for the next slot',
+      text: 'then have a backup made at once, where the next slot is far; this stays until a slot of the schedule ends well',
       command: `kubectl annotate -n ${namespace} ${resource} --overwrite millrace.dev/backup-now=${typeOf(scene, bad[0])}/${tokenOf(now)}`,
     },
   ];
@@ -126,7 +130,7 @@ function missed(scene: Scene): Partial<Finding> {
     todo,
     ...(nextBackup === undefined
       ? {}
-      : { waitsFor: `a good backup; ${nextText(nextBackup, now).replace(', ', ' is ')}` }),
+      : { waitsFor: `a slot that ends well; ${nextText(nextBackup, now).replace(', ', ' is ')}` }),
   };
 }
 

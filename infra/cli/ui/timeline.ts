@@ -101,7 +101,11 @@ function markOf({ at, step, decision, result }: DecisionEntry): Draft {
     message: [failure === undefined ? '' : endings[failure.ending], decision?.message ?? '']
       .filter(Boolean)
       .join('; '),
-    effects: result.kind === 'failed' ? [] : (decision?.effects ?? []).map(effectText),
+    // In their order; a race is lost at the first that was not performed.
+    effects:
+      result.kind === 'failed'
+        ? []
+        : (decision?.effects ?? []).slice(0, result.effects.length).map(effectText),
   };
 }
 

@@ -9,7 +9,6 @@ import { deadLetterQueueName, hintSchema, queueName } from '#events/hint.ts';
 import { everything } from '#events/replay/selection.ts';
 import { DeadLetters } from '#infra/cli/replay/dead-letters.ts';
 import { connectQueues } from '#infra/cli/replay/queue-place.ts';
-import { queueUrl } from '#infra/local/queue/queue.ts';
 import { readConfig } from '#shared/kernel/config.ts';
 import { embeddedQueueUrlPrefix } from '#shared/queue/sqs-sender.ts';
 
@@ -30,10 +29,13 @@ const { BENCH_QUEUE: endpoint, BENCH_STAGE: stage } = config;
 
 console.log(JSON.stringify({ ready: true }));
 const startedMs = performance.now();
+const cpuBefore = process.cpuUsage();
 const letters = config.BENCH_CONTENDER === 'millrace' ? await replay() : await loop();
 const seconds = (performance.now() - startedMs) / 1000;
+const { user, system } = process.cpuUsage(cpuBefore);
+const cpuSeconds = (user + system) / 1e6;
 const peakMib = process.resourceUsage().maxRSS / 1024;
-console.log(JSON.stringify({ letters, seconds, peakMib }));
+console.log(JSON.stringify({ letters, seconds, cpuSeconds, peakMib }));
 
 /** As `millrace replay` does it, but for its limit of hints a second. */
 async function replay(): Promise<number> {
@@ -59,8 +61,9 @@ async function replay(): Promise<number> {
 /** What somebody writes who has a dead-letter queue to empty and ten minutes for it. */
 async function loop(): Promise<number> {
   const client = new SQSClient({ endpoint, region, credentials, useQueueUrlAsEndpoint: false });
-  const from = queueUrl(endpoint, deadLetterQueueName(stage, step));
-  const to = queueUrl(endpoint, queueName(stage, step));
+  const urlPrefix = embeddedQueueUrlPrefix(endpoint);
+  const from = `${urlPrefix}${deadLetterQueueName(stage, step)}`;
+  const to = `${urlPrefix}${queueName(stage, step)}`;
   for (let sent = 0; ; sent += 1) {
     const { Messages: [message] = [] } = await client.send(
       new ReceiveMessageCommand({ QueueUrl: from, WaitTimeSeconds: 1 }),

@@ -168,8 +168,8 @@ export const backups = {
     means:
       'A schedule has had no good backup for at least two of its slots: if the database were lost now, more would be lost than planned.',
     attention: 'needed',
-    waitsFor: 'a good backup',
-    next: 'It keeps trying at every slot by itself; the first good one ends this.',
+    waitsFor: 'a slot that ends well',
+    next: 'It tries at every slot by itself; the first slot that ends well ends this.',
   },
   ScheduleInvalid: {
     brief: 'a backup schedule is not valid',

@@ -144,8 +144,9 @@ export class DecisionTable {
         'td',
         { class: 'long' },
         mark.message,
-        mark.effects.length > 0 &&
-          element('div', { class: 'quiet' }, `wrote: ${mark.effects.join(', ')}`),
+        ...(mark.effects.length === 0
+          ? []
+          : [element('p', { class: 'quiet' }, `wrote: ${mark.effects.join(', ')}`)]),
       ),
     );
   }

@@ -5,9 +5,8 @@ import { hintsInArchive, newestOfEach } from '#events/replay/from-archive.ts';
 import { hintsInFile } from '#events/replay/from-file.ts';
 import type { Found } from '#events/replay/found.ts';
 import { type SegmentReader, segmentKey } from '#shared/archive/archive.ts';
-import type { DecisionEntry, Entry } from '#shared/archive/entry.ts';
-import { encodeSegment } from '#shared/archive/segment.ts';
 import { parseInstant, plusSeconds } from '#shared/kernel/instant.ts';
+import { anArchive, anEntry } from './an-archive.ts';
 import { aHint, cluster, start } from './letter-world.ts';
 
 async function all(found: AsyncIterable<Found>): Promise<readonly Found[]> {
@@ -28,25 +27,6 @@ function told(found: readonly Found[]): readonly string[] {
   return found.map((each) =>
     each.kind === 'bad' ? `${each.where}: ${each.why}` : `${each.where} ${each.step}`,
   );
-}
-
-function anEntry(changes: Partial<DecisionEntry> = {}): DecisionEntry {
-  return {
-    v: 1,
-    kind: 'decision',
-    at: '2026-01-01T00:00:00.000Z',
-    version: '0.1.0',
-    cluster,
-    step: 'pool-pods',
-    target: { kind: 'Shard', namespace: 'db', name: 'orders-0', uid: 'uid-a' },
-    hint: {
-      id: 'uid-a/7/pool-pods',
-      type: 'dev.millrace.hint.changed',
-      time: '2026-01-01T00:00:00Z',
-    },
-    result: { kind: 'failed', ending: 'returned', reason: 'TargetUnknown' },
-    ...changes,
-  };
 }
 
 const hint = JSON.stringify(aHint('pool-pods', 'orders-0'));
@@ -148,27 +128,6 @@ describe('a file', () => {
     expect(found).toMatchObject([{ kind: 'hint' }]);
   });
 });
-
-/** Segments in memory. */
-async function anArchive(
-  segments: Readonly<Record<string, readonly Entry[]>>,
-): Promise<SegmentReader> {
-  const encoded = new Map<string, Uint8Array>();
-  for (const [key, entries] of Object.entries(segments)) {
-    encoded.set(key, await encodeSegment(entries));
-  }
-  return {
-    async *list(prefix, after = '') {
-      yield* [...encoded.keys()]
-        .filter((key) => key.startsWith(prefix) && key > after)
-        .toSorted((a, b) => (a < b ? -1 : 1));
-    },
-    async *get(key) {
-      yield encoded.get(key) ?? new Uint8Array();
-    },
-    close: () => undefined,
-  };
-}
 
 describe('an archive', () => {
   const shelf = { kind: 'decision', cluster, step: 'pool-pods' } as const;

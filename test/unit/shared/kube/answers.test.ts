@@ -71,3 +71,19 @@ test('an object that the API server says is not there is absent, and deleted', a
   expect(read).toEqual({ kind: 'absent' });
   expect(deleted.kind).toBe('written');
 });
+
+test('a write that is refused names the fields that are wrong, and nothing that may be a value', async () => {
+  const causes = [
+    { reason: 'FieldValueInvalid', field: 'spec.template.spec.containers[0].env[1]' },
+    { reason: 'it is not canary', field: 'spec' },
+    { reason: 'FieldValueInvalid', field: 'spec: "canary"' },
+  ];
+  const body = { kind: 'Status', reason: 'Invalid', message: 'canary', details: { causes } };
+
+  const writing = clientOf({ status: 422, body }).create(shard, { metadata: { name: 'orders' } });
+
+  await expect(writing).rejects.toMatchObject({
+    message:
+      'writing Shard db/orders: 422 Invalid (spec.template.spec.containers[0].env[1]: FieldValueInvalid)',
+  });
+});
