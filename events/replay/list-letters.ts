@@ -58,7 +58,14 @@ export async function listLetters(
   signal: AbortSignal,
 ): Promise<LetterList> {
   const list = new Listing(replay, ports, signal);
-  const full = await Promise.all(replay.steps.map((step) => list.goThrough(step)));
+  // Where one queue fails, the letters of the others are shown again before that is told.
+  const ends = await Promise.allSettled(replay.steps.map((step) => list.goThrough(step)));
+  const full = ends.map((end) => {
+    if (end.status === 'rejected') {
+      throw end.reason;
+    }
+    return end.value;
+  });
   return {
     groups: [...list.groups.values()],
     counts: list.counts,

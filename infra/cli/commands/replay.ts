@@ -54,16 +54,18 @@ interface Work {
 /** Sends hints again: from dead-letter queues, an archive or a file; or says what that would lead to. */
 export async function replay(flags: ReplayFlags): Promise<0 | 1> {
   const environment = readEnvironment();
-  const settings = resolveSettings(flags, environment);
+  const names = namesIn(flags, environment);
+  const settings = resolveSettings(names.flags, names.environment);
   const request = requestOf({ ...flags, namespace: settings.namespaces.value }, wallClock());
   refuseToGuess(request);
   const cluster = await openCluster(settings.kubeconfig.value, flags.context);
   const stopping = stopOnSignals();
   try {
     const clusterId =
-      settings.clusterId.value ??
+      names.clusterId ??
       (await withProgress('asking the cluster for its id', readClusterId(cluster)));
-    const dataFolder = settings.dataDir.value ?? join(settings.stateFolder.value, clusterId);
+    const dataFolder =
+      settings.dataDir.value ?? join(settings.stateFolder.value, folderName(clusterId));
     const place = placeQueues(flags, environment, await readRunning(dataFolder));
     const queues = connectQueues(place);
     try {
@@ -84,6 +86,18 @@ export async function replay(flags: ReplayFlags): Promise<0 | 1> {
     stopping.dispose();
     cluster.connection.close();
   }
+}
+
+/** Stage and cluster id apart: a deployed stack may have names that `millrace dev` does not take. */
+function namesIn(given: ReplayFlags, variables: Readonly<Record<string, string>>) {
+  const { stage: _ofStack, clusterId, ...flags } = given;
+  const { MILLRACE_STAGE: _inEnvironment, MILLRACE_CLUSTER_ID: id, ...environment } = variables;
+  return { clusterId: clusterId ?? id, flags, environment };
+}
+
+/** A cluster id as the name of a folder: as it is, where `millrace dev` would take it. */
+function folderName(clusterId: string): string {
+  return encodeURIComponent(clusterId).replace(/^\.+/, (dots) => '%2E'.repeat(dots.length));
 }
 
 function refuseToGuess({ isDryRun, isAgreed, source }: ReplayRequest): void {

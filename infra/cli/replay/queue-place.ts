@@ -1,4 +1,4 @@
-import { isInQueuesRegion, regionOfQueues, regionsDiffer } from '#events/sending.ts';
+import { isInQueuesRegion, regionOfQueues, regionsDiffer, sendingSchema } from '#events/sending.ts';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import type { LetterQueues } from '#shared/queue/queue.ts';
 import { connectSqsLetters } from '#shared/queue/sqs-letters.ts';
@@ -30,6 +30,8 @@ export interface QueueFlags {
   readonly region?: string;
 }
 
+const stageName = sendingSchema.shape.MILLRACE_STAGE;
+
 /** The embedded queue checks none, and none of the user's may be taken by accident. */
 const embeddedCredentials = { accessKeyId: 'local', secretAccessKey: 'local' };
 
@@ -46,6 +48,9 @@ export function placeQueues(
   const prefix = flags.queueUrlPrefix ?? environment['MILLRACE_QUEUE_URL_PREFIX'];
   const endpoint = flags.queueEndpoint ?? environment['MILLRACE_QUEUE_ENDPOINT'];
   const stage = flags.stage ?? environment['MILLRACE_STAGE'];
+  if (stage !== undefined && !stageName.safeParse(stage).success) {
+    throw new ConfigurationError(['--stage: must be at most 40 letters, digits, - and _']);
+  }
   if (prefix === undefined && endpoint === undefined) {
     if (running === undefined) {
       throw new ConfigurationError([

@@ -1,5 +1,6 @@
 import { type Hint, deadLetterQueueName, makeHint } from '#events/hint.ts';
 import { OpenLetters, type JournalWord, type ReplayJournal } from '#events/replay/journal.ts';
+import { type LetterList, listLetters } from '#events/replay/list-letters.ts';
 import { Pace, type Trying } from '#events/replay/patience.ts';
 import {
   type LetterPorts,
@@ -42,6 +43,13 @@ interface StoredLetter {
   readonly letter: Letter;
   isHidden: boolean;
 }
+
+/** Without waiting. */
+const trying: Trying = {
+  pause: async () => undefined,
+  random: () => 0,
+  onRetry: () => undefined,
+};
 
 /** The process ends here. Nothing that it asks for afterwards has an effect. */
 class Killed extends Error {}
@@ -132,11 +140,6 @@ export class LetterWorld {
       each.isHidden = false;
     }
     const remarks: LetterRemark[] = [];
-    const trying: Trying = {
-      pause: async () => undefined,
-      random: () => 0,
-      onRetry: () => undefined,
-    };
     const ports: LetterPorts = {
       letters: this.#queues(request),
       sender: this.#sender(request),
@@ -160,6 +163,40 @@ export class LetterWorld {
       signal,
     );
     return { ...result, remarks };
+  }
+
+  /** @param broken the step whose dead-letter queue does not answer */
+  list(broken?: StepName): Promise<LetterList> {
+    const open = new OpenLetters();
+    this.journal.forEach((line) => open.read(line));
+    for (const each of this.#letters) {
+      each.isHidden = false;
+    }
+    const letters = this.#queues(async (effect) => effect());
+    return listLetters(
+      {
+        stage,
+        cluster,
+        steps: ['drain-step', 'pool-pods'],
+        selection: everything,
+        hiddenSeconds: 120,
+      },
+      {
+        letters: {
+          ...letters,
+          receive: async (queue, options) => {
+            if (broken !== undefined && queue === deadLetterQueueName(stage, broken)) {
+              throw new Error('the queue failed');
+            }
+            return letters.receive(queue, options);
+          },
+        },
+        journal: open,
+        trying,
+        clock: () => start,
+      },
+      new AbortController().signal,
+    );
   }
 
   #queues(request: <T>(effect: () => T) => Promise<T>): LetterQueues {

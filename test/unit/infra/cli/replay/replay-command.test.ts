@@ -96,6 +96,17 @@ describe('millrace replay', { timeout: 120_000 }, () => {
     expect(await errors).toContain('stopped: what was begun was finished, and the rest stays');
   });
 
+  test('of a cluster whose id is an ARN keeps its journal under a name of one folder', async () => {
+    const letters = await QueueOfLetters.open();
+    const source = 'arn:aws:eks:eu-central-1:123456789012:cluster/prod';
+    await letters.put([JSON.stringify(aHint(step, 'orders-0', { source }))]);
+
+    const { exitCode, stdout } = await letters.run('--dlq', step, '--yes', '--cluster-id', source);
+
+    expect([exitCode, stdout]).toEqual([0, '1 hint sent again, and its letter deleted\n']);
+    expect(await readdir(join(letters.home, 'millrace'))).toEqual([encodeURIComponent(source)]);
+  });
+
   test('asks nobody who is not there', async () => {
     const letters = await QueueOfLetters.open();
     await letters.put(hints(1));

@@ -111,10 +111,16 @@ describe('where the queues are', () => {
       urlPrefix: prefix,
       endpoint: 'https://sqs.eu-west-1.amazonaws.com',
     });
-    expect(placeQueues({ stage: 'green' }, environment, undefined).stage).toBe('green');
+  });
+
+  test('says a stage as the stack may have it', () => {
+    expect(
+      placeQueues({ stage: 'Prod_EU' }, { MILLRACE_QUEUE_URL_PREFIX: prefix }, undefined).stage,
+    ).toBe('Prod_EU');
   });
 
   test.each([
+    ['the stage is none', { stage: 'a/b' }, {}, /--stage: must be at most 40 letters/],
     ['nothing says it', {}, {}, /run `millrace dev` for this cluster, or give --queue-url-prefix/],
     [
       'the region is another one',
