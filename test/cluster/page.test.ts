@@ -300,7 +300,7 @@ describe.skipIf(missingBrowser !== undefined || missingControlPlane !== undefine
       await page.getByText('Nothing was replayed.').waitFor();
       await page.getByRole('button', { name: /^Replay/ }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Replay' }).click();
-      await page.getByText(/hints? sent again, and the letters? deleted/).waitFor();
+      await page.getByText(/hints? sent again, and (its letter|their letters) deleted/).waitFor();
 
       await decisions.until({ step: 'drain-step', target: 'shd/default/stuck' }, before + 1);
       await page.getByRole('button', { name: 'Read again' }).click();

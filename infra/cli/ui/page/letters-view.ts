@@ -271,7 +271,15 @@ class QueueView {
       fill(this.#news, ...sentence(answer.why));
       return;
     }
-    targets.forEach((target) => this.#replayed.add(target));
+    if (answer.value.sent > 0) {
+      for (const target of targets) {
+        this.#replayed.add(target);
+        this.#told.set(
+          target,
+          element('span', { class: 'quiet' }, 'replayed; read again to see what is left'),
+        );
+      }
+    }
     this.#chosen.clear();
     fill(this.#news, ...answer.value.says.map((line) => element('p', {}, line)));
     this.#draw();
