@@ -92,7 +92,7 @@ type Variables = { readonly [name: string]: string };
 function podSpec({ containers, initContainers, ...spec }: PodSpec, variables: Variables) {
   return {
     ...spec,
-    ...(initContainers === undefined
+    ...(initContainers?.map === undefined
       ? {}
       : { initContainers: initContainers.map((container) => withVariables(container, variables)) }),
     containers: containers.map((container) => withVariables(container, variables)),

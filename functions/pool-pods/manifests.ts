@@ -183,9 +183,9 @@ function podSpec(
   wiring: RepositoryWiring,
 ): JsonObject {
   const name = podName(group.base, index);
-  const { volumes = [], ...spec } = wired(group.pool.podTemplate.spec, wiring, shard.name);
+  const { volumes, ...spec } = wired(group.pool.podTemplate.spec, wiring, shard.name);
   const data = { name: dataVolume, persistentVolumeClaim: { claimName: claimName(name) } };
-  const others = volumes.filter((volume) => volume.name !== dataVolume);
+  const others = (volumes ?? []).filter((volume) => volume.name !== dataVolume);
   return {
     ...spec,
     hostname: name,

@@ -142,18 +142,19 @@ function inContainers(spec: PodSpec, change: (container: Container) => Container
   return {
     ...spec,
     containers: containers.map(change),
-    ...(initContainers === undefined ? {} : { initContainers: initContainers.map(change) }),
+    // An empty list may come as null, which the definition lets pass in a template.
+    ...(initContainers?.map === undefined ? {} : { initContainers: initContainers.map(change) }),
   };
 }
 
-function containersOf({ containers, initContainers = [] }: PodSpec): readonly Container[] {
-  return [...containers, ...initContainers];
+function containersOf({ containers, initContainers }: PodSpec): readonly Container[] {
+  return [...containers, ...(initContainers ?? [])];
 }
 
 function worksOnData(container: Container): boolean {
   return mounts(container, dataVolume);
 }
 
-function mounts({ volumeMounts = [], volumeDevices = [] }: Container, volume: string): boolean {
-  return [...volumeMounts, ...volumeDevices].some(({ name }) => name === volume);
+function mounts({ volumeMounts, volumeDevices }: Container, volume: string): boolean {
+  return [...(volumeMounts ?? []), ...(volumeDevices ?? [])].some(({ name }) => name === volume);
 }

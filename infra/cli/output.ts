@@ -3,8 +3,8 @@ import { stringify } from 'yaml';
 import { print, printJson } from './terminal.ts';
 import { UsageError } from './usage-error.ts';
 
-/** The forms of a command's output: `table` is for people, and not always one. */
-export type OutputFormat = 'table' | 'json' | 'yaml';
+/** The forms of a command's output: `table` is for people, and not always one; `wide` is one with more columns. */
+export type OutputFormat = 'table' | 'wide' | 'json' | 'yaml';
 
 /** What {@link withOutput} adds to a command's flags. */
 export interface OutputFlags {

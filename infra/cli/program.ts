@@ -102,12 +102,16 @@ const variablesOfDev = {
 };
 
 function addStatus(program: Command, finish: Finish): void {
-  withOutput(withCluster(program.command('status'), namespaces()))
+  withOutput(withCluster(program.command('status'), namespaces()), [
+    'table',
+    'wide',
+    'json',
+    'yaml',
+  ])
     .summary('what every target is at and waits for')
     .description('Say what every target is at and what it waits for, problems first.')
-    .option('--wide', 'with every column, and no text cut')
     .option('-w, --watch', 'go on until Ctrl-C: redraw on a terminal, else a line per change')
-    .addHelpText('after', example('millrace status -n db', 'millrace status --watch'))
+    .addHelpText('after', example('millrace status -n db', 'millrace status --watch -o wide'))
     .action(async (flags) => {
       const { status } = await import('./commands/status.ts');
       finish(await status(flags));

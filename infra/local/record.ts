@@ -36,7 +36,7 @@ try {
 }
 
 async function keep(archive: string): Promise<0 | 1> {
-  const { linesOf, bytes, unfaithful } = await chooseSamples(
+  const { files, looks, bytes, unfaithful } = await chooseSamples(
     decisionsInArchive(folderSegments(archive), {}),
     mostBytes,
   );
@@ -44,16 +44,15 @@ async function keep(archive: string): Promise<0 | 1> {
     console.error(`archived looks are decided otherwise: ${unfaithful.join(', ')}`);
     return 1;
   }
-  if (linesOf.size === 0 || bytes > mostBytes) {
+  if (looks === 0 || bytes > mostBytes) {
     console.error(`there are ${bytes} bytes of samples; some are needed, and at most ${mostBytes}`);
     return 1;
   }
   await rm(samples, { recursive: true, force: true });
   await mkdir(samples, { recursive: true });
-  for (const [step, lines] of linesOf) {
-    await writeFile(join(samples, `${step}.jsonl`), lines.join(''));
-    console.log(`${step}: ${lines.length} looks`);
+  for (const [name, content] of files) {
+    await writeFile(join(samples, name), content);
   }
-  console.log(`${bytes} bytes in ${samples}`);
+  console.log(`${looks} looks, about ${bytes} bytes, in ${[...files.keys()].join(', ')}`);
   return 0;
 }

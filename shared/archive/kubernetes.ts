@@ -91,16 +91,19 @@ function hiddenPodSpec(spec: PodSpec, salt: string): PodSpec {
     spec;
   return {
     containers: containers.map((each) => hiddenContainer(each, salt)),
-    ...(initContainers === undefined
-      ? {}
-      : { initContainers: initContainers.map((each) => hiddenContainer(each, salt)) }),
-    ...(volumes === undefined
-      ? {}
-      : { volumes: volumes.map(({ name, ...more }) => ({ name, ...restOf(more, salt) })) }),
+    ...listed('initContainers', initContainers, (each) => hiddenContainer(each, salt)),
+    ...listed('volumes', volumes, ({ name, ...more }) => ({ name, ...restOf(more, salt) })),
     ...(serviceAccountName === undefined ? {} : { serviceAccountName }),
     ...(serviceAccount === undefined ? {} : { serviceAccount }),
     ...restOf(others, salt),
   };
+}
+
+/** What is mounted under this name, and where; a template may lack the place. */
+interface Mount {
+  readonly name: string;
+  readonly mountPath?: string;
+  readonly devicePath?: string;
 }
 
 function hiddenContainer(
@@ -109,26 +112,35 @@ function hiddenContainer(
 ): PodSpec['containers'][number] {
   const { env, volumeMounts, volumeDevices, ...others } = given;
   const kept = {
-    ...(env === undefined ? {} : { env: env.map((variable) => ({ name: variable.name })) }),
-    ...(volumeMounts === undefined
-      ? {}
-      : {
-          volumeMounts: volumeMounts.map(({ name: volume, mountPath }) => ({
-            name: volume,
-            mountPath,
-          })),
-        }),
-    ...(volumeDevices === undefined
-      ? {}
-      : {
-          volumeDevices: volumeDevices.map(({ name: volume, devicePath }) => ({
-            name: volume,
-            devicePath,
-          })),
-        }),
+    ...listed('env', env, (item) => ({ name: item.name })),
+    ...listed('volumeMounts', volumeMounts, (item: Mount) => ({
+      name: item.name,
+      mountPath: item.mountPath ?? '',
+    })),
+    ...listed('volumeDevices', volumeDevices, (item: Mount) => ({
+      name: item.name,
+      devicePath: item.devicePath ?? '',
+    })),
   };
   const isAllKept = canonicalJson({ ...kept, ...others }) === canonicalJson(given);
   return { name, ...kept, ...restOf(isAllKept ? others : given, salt) };
+}
+
+/** The API server does not look into the lists of a template, so what has no name, or is no list, is no part of what is kept. */
+function listed<Field extends string, Item extends { readonly name: string }, Kept>(
+  field: Field,
+  items: readonly Item[] | undefined,
+  keep: (item: Item) => Kept,
+): { readonly [F in Field]?: Kept[] } {
+  const isList: boolean = Array.isArray(items);
+  const kept = isList ? (items ?? []).filter(hasName).map(keep) : undefined;
+  return (kept === undefined ? {} : { [field]: kept }) as { readonly [F in Field]?: Kept[] };
+}
+
+function hasName(item: unknown): boolean {
+  return (
+    typeof item === 'object' && item !== null && 'name' in item && typeof item.name === 'string'
+  );
 }
 
 /** The hash of what is left; of what has been hidden before, the one that is there. */

@@ -7,6 +7,7 @@ import { drains } from './drains.ts';
 import { goverse } from './goverse.ts';
 import { handover } from './handover.ts';
 import { handlerStart } from './handler-start.ts';
+import { page } from './page.ts';
 import { type Part, scaled } from './part.ts';
 import { relayLarge } from './relay-large.ts';
 import { measureRelay } from './relay.ts';
@@ -31,6 +32,7 @@ const relay: Part = {
 export const parts: readonly Part[] = [
   handlerStart,
   coldStart,
+  page,
   relay,
   relayLarge,
   stepLatency,

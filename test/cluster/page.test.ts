@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -224,9 +225,7 @@ describe.skipIf(missingBrowser !== undefined || missingControlPlane !== undefine
       await strip.locator('time').waitFor();
       const last = await strip.textContent();
       await page.keyboard.press('Home');
-      await strip.getByText('NothingScheduled').waitFor();
-
-      expect(await strip.textContent()).not.toBe(last);
+      await expect.poll(() => strip.textContent()).not.toBe(last);
       await page.keyboard.press('Enter');
       await page.locator('.decisions tbody button:focus').waitFor();
     });
@@ -236,11 +235,14 @@ describe.skipIf(missingBrowser !== undefined || missingControlPlane !== undefine
       const row = page.getByRole('row', { name: /shd\/default\/calm/ });
       await row.waitFor();
 
+      await row.getByRole('link').focus();
       await patch('calm', { spec: { paused: true } });
 
       await row.getByText('paused').first().waitFor();
       await patch('calm', { spec: { paused: false } });
       await row.getByText('needs you').waitFor();
+      await page.getByText('shd/default/calm needs you').waitFor({ state: 'attached' });
+      expect(await page.locator('tbody a:focus').getAttribute('href')).toBe('#/shd/default/calm');
     });
 
     test.each(['light', 'dark'] as const)(
@@ -305,6 +307,18 @@ describe.skipIf(missingBrowser !== undefined || missingControlPlane !== undefine
       await page
         .getByRole('checkbox', { name: 'Choose shd/default/stuck' })
         .waitFor({ state: 'detached' });
+    });
+
+    test('Ctrl-C ends it well, also while a browser listens, which says so', async () => {
+      const page = await open(await addressOf('ui', '--json', '-n', 'default'));
+      await page.getByRole('link', { name: 'shd/default/stuck' }).waitFor();
+      const child = started.at(-1);
+
+      child?.kill('SIGINT');
+      const [code] = child === undefined ? [] : await once(child, 'exit');
+
+      expect(code).toBe(0);
+      await page.getByText('cut off').waitFor();
     });
   },
 );

@@ -267,9 +267,9 @@ describe('millrace status --watch', () => {
     await patchShard({ spec: { paused: true } });
     await saysOut(/^‖ paused +shd\/demo\/orders/m);
     await controlPlane.kill('apiServer');
-    await saysErr(/the API server does not answer \(/);
+    await saysErr(/no news from the API server \(/);
     await controlPlane.restart('apiServer');
-    await saysErr(/the API server answers again/);
+    await saysErr(/the API server is back/);
     out = '';
     await patchShard({ spec: { paused: false } });
     await saysOut(/shd\/demo\/orders/);

@@ -6,12 +6,11 @@ import type { Sight } from '../sight/model.ts';
 import { readTargets } from '../sight/read.ts';
 import { sightOf } from '../sight/sight.ts';
 import { type StatusForm, inOrder, statusText, summaryOf } from '../sight/tell.ts';
-import { withProgress } from '../terminal.ts';
+import { readerGone, withProgress } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
 
 export interface StatusFlags
   extends OutputFlags, Pick<SettingsFlags, 'kubeconfig' | 'context' | 'namespace'> {
-  readonly wide?: boolean;
   readonly watch?: boolean;
 }
 
@@ -27,7 +26,7 @@ export async function status(flags: StatusFlags): Promise<0 | 1> {
   const settings = resolveSettings(flags, readEnvironment());
   const cluster = await openCluster(settings.kubeconfig.value, flags.context);
   const namespaces = settings.namespaces.value;
-  const form = flags.wide === true ? 'wide' : 'table';
+  const form = flags.output === 'wide' ? 'wide' : 'table';
   try {
     const scenes = await withProgress(
       'listing the targets',
@@ -56,11 +55,11 @@ function tell(sights: readonly Sight[], output: OutputFormat, form: StatusForm):
   return summary.needPerson > 0 ? 1 : 0;
 }
 
-/** Ctrl-C, or whoever else wants it to end. */
+/** Ctrl-C, or whoever else wants it to end; and nobody who reads it any more. */
 function endedByHand(): AbortSignal {
   const controller = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const) {
     process.once(name, () => controller.abort());
   }
-  return controller.signal;
+  return AbortSignal.any([controller.signal, readerGone]);
 }

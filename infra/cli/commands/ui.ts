@@ -32,7 +32,7 @@ import { letterPorts } from '../ui/letters.ts';
 import { LiveTargets } from '../ui/live-targets.ts';
 import type { LetterPorts, PagePorts } from '../ui/ports.ts';
 import type { TargetStory, Timeline } from '../ui/protocol.ts';
-import { type PastPorts, readTimeline } from '../ui/read-timeline.ts';
+import { KeptEntries, type PastPorts, readTimeline } from '../ui/read-timeline.ts';
 import { servePage } from '../ui/server.ts';
 import { storyOf } from '../ui/tell-target.ts';
 import { UsageError } from '../usage-error.ts';
@@ -71,7 +71,7 @@ export async function ui(flags: UiFlags): Promise<0> {
   const past: PastPorts = {
     cluster,
     now: wallClock,
-    ...(reader === undefined ? {} : { archive: { reader, clusterId } }),
+    ...(reader === undefined ? {} : { archive: { reader, clusterId, kept: new KeptEntries() } }),
   };
   const ports: PagePorts = {
     session: {
@@ -192,10 +192,14 @@ async function storyFor(
   { kube }: Cluster,
 ): Promise<TargetStory | undefined> {
   const ref = targetOf(id, settings);
-  const read = ref === undefined ? undefined : await readTarget(kube, ref, wallClock);
-  return read?.kind === 'found'
-    ? storyOf(explanationOf(read.scene), read.scene.target, read.remarks)
-    : undefined;
+  if (ref === undefined) {
+    return undefined;
+  }
+  const read = await readTarget(kube, ref, wallClock);
+  if (read.kind === 'notFound') {
+    throw new Error(read.why);
+  }
+  return storyOf(explanationOf(read.scene), read.scene.target, read.remarks);
 }
 
 async function timelineFor(

@@ -6,6 +6,7 @@ import {
   slotReasons,
 } from '#functions/backup-trigger/record.ts';
 import { type Instant, parseInstant, toText } from '#shared/kernel/instant.ts';
+import { meaningOf } from './catalogue/catalogue.ts';
 import { slotMeanings } from './catalogue/slot-reasons.ts';
 import type { Todo } from './model.ts';
 import { type Finding, type Scene, namesOf } from './scene.ts';
@@ -55,7 +56,10 @@ export function backupFinding(scene: Scene): Finding {
   }
   if (record !== undefined && isWaiting(record) && holdUps.has(record.reason)) {
     const { reason, since } = record;
-    return { ...base, reason, since, isSettled: false, notes };
+    // It waits no longer than its startingDeadline, and what is missed then is told.
+    const isLasting = meaningOf(reason, 'backup-trigger').attention === 'needed';
+    const attention = isLasting ? 'advised' : 'none';
+    return { ...base, reason, since, isSettled: false, attention, notes };
   }
   const reason =
     record === undefined ? (condition?.reason ?? '') : (condition?.reason ?? record.reason);

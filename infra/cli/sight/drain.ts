@@ -24,12 +24,32 @@ export function drainFinding(scene: Scene): Finding {
     const message = drained?.reason === reason ? drained.message : undefined;
     return { reason, message, since, isSettled: false, lookedAt: drained?.observedGeneration };
   }
+  return drained?.status === 'True'
+    ? nobodyLeaves(drained)
+    : {
+        reason: drained?.reason ?? '',
+        message: drained?.message,
+        since: drained?.lastTransitionTime,
+        isSettled: false,
+        lookedAt: drained?.observedGeneration,
+      };
+}
+
+/** The condition goes on to tell how the last leaving ended, which may not have been by leaving. */
+function nobodyLeaves(drained: SeenCondition): Finding {
+  const { reason, message, lastTransitionTime: since, observedGeneration: lookedAt } = drained;
+  const { brief, means: meaning, next } = meaningOf('NobodyLeaves', 'drain-step');
+  const isOrdinary = reason === 'NobodyLeaves' || reason === 'MemberLeft';
   return {
-    reason: drained?.reason ?? '',
-    message: drained?.message,
-    since: drained?.lastTransitionTime,
-    isSettled: drained?.status === 'True',
-    lookedAt: drained?.observedGeneration,
+    reason,
+    since,
+    isSettled: true,
+    lookedAt,
+    brief,
+    meaning,
+    next,
+    waitsFor: null,
+    notes: isOrdinary ? [] : [`How the last one ended: ${message}.`],
   };
 }
 
@@ -204,9 +224,11 @@ function notesOf({ state, data }: LeavingRecord): readonly string[] {
 function waysOut(scene: Scene, record: LeavingRecord, advice: string | null): readonly Todo[] {
   const { data: leaver, state } = record;
   const first = withoutOwnWords(advice ?? '');
+  const advised = first === '' ? [] : [{ text: first }];
+  const look = lookAtIt(scene, record);
   return [
-    ...(first === '' ? [] : [{ text: first }]),
-    ...lookAtIt(scene, record),
+    // What holds a pod's object is seen, and why its containers do not end is not.
+    ...(podOf(scene, leaver)?.finalizers.length ? [...look, ...advised] : [...advised, ...look]),
     ...(state === 'finished' ? [] : keepIt(scene, leaver)),
     ...(advice !== null && forcing.test(advice) && !leaver.forced ? [forceIt(scene, leaver)] : []),
   ];

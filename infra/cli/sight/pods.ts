@@ -1,13 +1,15 @@
+import { type Instant, parseInstant } from '#shared/kernel/instant.ts';
 import { pods as podReasons } from './catalogue/pods.ts';
 import { ownRecord } from './records.ts';
 import type { Finding, Scene } from './scene.ts';
 import { conditionOf } from './seen.ts';
+import { isOverdue } from './words.ts';
 
 /**
  * What pool-pods is at. `Reconciling` and `Stalled` tell what other steps are at as well, so only reasons that are its own
  * count there, or the one that its record gives.
  */
-export function poolPodsFinding({ target }: Scene): Finding {
+export function poolPodsFinding({ target, now }: Scene): Finding {
   const ready = conditionOf(target, 'Ready');
   const lookedAt = ready?.observedGeneration;
   const record = ownRecord('pool-pods', target);
@@ -22,7 +24,9 @@ export function poolPodsFinding({ target }: Scene): Finding {
   );
   if (own !== undefined) {
     const { reason, message, lastTransitionTime: since } = own;
-    return { reason, message, since, isSettled: false, lookedAt };
+    const overdue = neverFollowed(reason, since, now);
+    const overdueBrief = 'what it began does not come to an end';
+    return { reason, message, since, isSettled: false, lookedAt, overdue, overdueBrief };
   }
   const upToDate = conditionOf(target, 'PodsUpToDate');
   const isBehind = ready?.status === 'True' && upToDate?.status === 'False';
@@ -34,4 +38,18 @@ export function poolPodsFinding({ target }: Scene): Finding {
     isSettled: ready?.status === 'True' && shown?.reason !== 'SurplusMembers',
     lookedAt,
   };
+}
+
+/** The status is written before the objects: where it stays, what was begun has failed, and looks at it fail again. */
+function neverFollowed(
+  reason: string,
+  since: string | undefined,
+  now: Instant,
+): string | undefined {
+  const begun = parseInstant(since);
+  return (reason === 'ObjectsMade' || reason === 'ObjectsUpdated') &&
+    begun !== undefined &&
+    isOverdue(begun, now)
+    ? 'it began something that takes seconds, and has not told of an end: the writes may be refused, which Events of the Shard say'
+    : undefined;
 }

@@ -14,12 +14,16 @@ export function releaseFinding(scene: Scene): Finding {
   const record = read.kind === 'ours' ? read.record : undefined;
   const open = (record?.data.leavers ?? []).filter(({ end }) => end === undefined);
   const isNewer = record !== undefined && record.state !== 'resting';
-  const reason = isNewer ? record.reason : (released?.reason ?? record?.reason ?? '');
+  const ready = conditionOf(target, 'Ready');
+  // Nobody is handed over, and GoVerse itself moves shards.
+  const isMoving = !isNewer && released?.status === 'True' && ready?.status === 'False';
+  const shown = isMoving ? ready : released;
+  const reason = isNewer ? record.reason : (shown?.reason ?? record?.reason ?? '');
   return {
     reason,
-    message: reason === released?.reason ? released.message : undefined,
-    since: isNewer ? record.since : released?.lastTransitionTime,
-    isSettled: !isNewer && released?.status === 'True',
+    message: reason === shown?.reason ? shown.message : undefined,
+    since: isNewer ? record.since : shown?.lastTransitionTime,
+    isSettled: !isNewer && !isMoving && released?.status === 'True',
     lookedAt: released?.observedGeneration,
     notes: [
       ...open.map((leaver) => leaverNote(scene, leaver)),

@@ -35,6 +35,8 @@ export interface Finding {
   readonly lookedAt?: number | undefined;
   /** Why its last look is overdue, where that can be told from something else than its wake. */
   readonly overdue?: string | undefined;
+  /** That in a few words, where it is not a look that is overdue. */
+  readonly overdueBrief?: string;
 }
 
 export function namesOf({ target }: Scene, step: StepName): Names {

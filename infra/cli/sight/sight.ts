@@ -137,7 +137,7 @@ function summaryOf({ target, now }: Scene, sight: Sight, telling: StepSight | un
     case 'working':
       return `It goes on by itself, nothing has to be done: ${brief}${age}.${waits}`;
     case 'paused':
-      return `It is held: ${brief}. Millrace looks and does nothing until the pause ends.`;
+      return `A person has paused ${target.spec.paused ? 'it' : 'its Database'}: Millrace looks and does nothing until the pause ends.`;
     case 'leaving':
       return `It is being deleted${target.deletedAt === null ? '' : `, for ${spanText((now - target.deletedAt) / 1000)} now`}: nothing more is done for it.`;
     case 'settled':

@@ -168,8 +168,7 @@ function neverLooked(step: StepName, scene: Scene): StepSight | undefined {
 function found(step: StepName, scene: Scene, finding: Finding): StepSight {
   const told = withoutAdvice(finding.message ?? '');
   const { attention: usual, todo: advised } = meaningOf(finding.reason, step);
-  const attention: Attention =
-    finding.attention ?? (isStalled(finding.reason) && !finding.isSettled ? 'needed' : usual);
+  const attention = finding.attention ?? attentionOf(finding, usual);
   const advice = told.advice === null ? [] : todosOf(told.advice);
   const base = sight(step, scene, {
     standing: attention === 'needed' ? 'stuck' : finding.isSettled ? 'settled' : 'working',
@@ -177,7 +176,12 @@ function found(step: StepName, scene: Scene, finding: Finding): StepSight {
     reason: finding.reason,
     told: told.told === '' ? null : told.told,
     since: finding.since ?? null,
-    todo: finding.todo ?? [...advice, ...(advised?.(namesOf(scene, step)) ?? [])],
+    // Whose notes cannot be read the step says itself: they need not be its own.
+    todo:
+      finding.todo ??
+      (finding.reason === 'RecordUnreadable' && advice.length > 0
+        ? advice
+        : [...advice, ...(advised?.(namesOf(scene, step)) ?? [])]),
     ...(finding.brief === undefined ? {} : { brief: finding.brief }),
     ...(finding.meaning === undefined ? {} : { meaning: finding.meaning }),
     ...(finding.waitsFor === undefined ? {} : { waitsFor: finding.waitsFor }),
@@ -185,6 +189,14 @@ function found(step: StepName, scene: Scene, finding: Finding): StepSight {
     ...(finding.notes === undefined ? {} : { notes: finding.notes }),
   });
   return unheard(step, scene, finding, unseen(step, scene, finding, base));
+}
+
+/** Nobody is needed where all is well, whatever it was that came before. */
+function attentionOf({ reason, isSettled }: Finding, usual: Attention): Attention {
+  if (isSettled) {
+    return usual === 'needed' ? 'none' : usual;
+  }
+  return isStalled(reason) ? 'needed' : usual;
 }
 
 /** The spec has changed and the step has not looked since. */
@@ -224,7 +236,7 @@ function unheard(step: StepName, scene: Scene, finding: Finding, base: StepSight
         step,
         scene,
         { ...base, notes: [sentence(why), ...base.notes] },
-        'its next look is overdue',
+        finding.overdueBrief ?? 'its next look is overdue',
       );
 }
 
@@ -249,7 +261,12 @@ function silenceTodo(step: StepName, scene: Scene): readonly Todo[] {
       command: 'kubectl get pods -A -l app.kubernetes.io/name=millrace-relay',
     },
     {
-      text: 'see whether the functions run without errors, and whether messages wait in a dead-letter queue (millrace-<stage>-<step>-dlq)',
+      text: 'see what refused the last writes, if any did: Events say so',
+      command: `kubectl describe -n ${namespace} ${resource}`,
+    },
+    {
+      text: 'see whether looks failed until their messages were set aside, and what they would come to now',
+      command: `millrace replay --dlq ${step} --dry-run`,
     },
     {
       text: 'let doctor say what is refused or out of reach',
@@ -265,7 +282,8 @@ function silenceTodo(step: StepName, scene: Scene): readonly Todo[] {
 /** A step's advice: one thing after the other, and what ends in something to type has that as its command. */
 function todosOf(advice: string): readonly Todo[] {
   return advice.split(/; or, |, or (?=move all the same:)/).map((one, place) => {
-    const [, words, command] = /^(.*?)(?::| run:?) ((?:kubectl|millrace) .+)$/s.exec(one) ?? [];
+    const [, words, command] =
+      /^(.*?)(?:, then)?(?::| run:?) ((?:kubectl|millrace) .+)$/s.exec(one) ?? [];
     const text = `${place === 0 ? '' : 'or '}${words ?? one}`;
     return command === undefined ? { text } : { text, command };
   });

@@ -1,5 +1,6 @@
 import type { Instant } from '#shared/kernel/instant.ts';
 import { parseInstant } from '#shared/kernel/instant.ts';
+import { layOutTable, wrap } from '../layout.ts';
 import { paint, table } from '../terminal.ts';
 import type { Explanation, MemberSight, Sight, Standing, StepSight, Todo } from './model.ts';
 import { ageText, distanceText } from './words.ts';
@@ -24,9 +25,6 @@ export function inOrder(sights: readonly Sight[]): readonly Sight[] {
   );
 }
 
-/** The longest text of a cell that is cut, in characters. */
-const longestCell = 48;
-
 export const statusColumns = {
   table: ['STATE', 'TARGET', 'READY', 'NOW', 'WAITS FOR', 'SINCE', 'NEXT'],
   wide: [
@@ -49,12 +47,16 @@ export type StatusForm = keyof typeof statusColumns;
 export function rowOf(sight: Sight, form: StatusForm, now: Instant): readonly string[] {
   const [sign, word, colour] = marks[sight.standing];
   const start = [paint(colour, `${sign} ${word}`), sight.target, readyText(sight)];
-  const cut = (text: string) => (form === 'wide' ? text : cutTo(text, longestCell));
-  const middle = [cut(sight.brief), cut(sight.waitsFor ?? '-'), ageText(sight.since, now)];
+  const middle = [sight.brief, sight.waitsFor ?? '-', ageText(sight.since, now)];
   const backup = backupText(sight, now);
   return form === 'wide'
     ? [...start, ...middle, lookText(sight), backup ?? '-', sight.step ?? '-', sight.reason ?? '-']
     : [...start, ...middle, nextText(sight, backup)];
+}
+
+/** On a terminal the widest cells give way, unless nothing is to be cut. */
+export function tableOf(rows: readonly (readonly string[])[], form: StatusForm): string {
+  return form === 'wide' ? layOutTable(rows, Number.POSITIVE_INFINITY) : table(rows);
 }
 
 /** What comes next of its own: a look that is soon, or else the next backup. */
@@ -75,10 +77,6 @@ function backupText({ nextBackup }: Sight, now: Instant): string | undefined {
 
 function readyText({ ready, members }: Sight): string {
   return members === undefined ? ready : `${members.ready}/${members.wanted}`;
-}
-
-function cutTo(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`;
 }
 
 export interface StatusSummary {
@@ -116,13 +114,26 @@ export function summaryText(summary: StatusSummary): string {
   return paint(needPerson > 0 ? 'red' : 'green', text);
 }
 
-/** All of `millrace status`. */
-export function statusText(sights: readonly Sight[], form: StatusForm, now: Instant): string {
-  const rows = inOrder(sights).map((sight) => rowOf(sight, form, now));
+/**
+ * All of `millrace status`.
+ *
+ * @param most rows that there is room for; of what is not shown, which tells least, is said how much it is
+ */
+export function statusText(
+  sights: readonly Sight[],
+  form: StatusForm,
+  now: Instant,
+  most = Number.POSITIVE_INFINITY,
+): string {
+  const rows = inOrder(sights)
+    .slice(0, most)
+    .map((sight) => rowOf(sight, form, now));
+  const hidden = sights.length - rows.length;
   const summary = summaryOf(sights);
   const stuck = inOrder(sights).find(({ standing }) => standing === 'stuck');
   return [
-    ...(rows.length === 0 ? [] : [table([statusColumns[form], ...rows])]),
+    ...(rows.length === 0 ? [] : [tableOf([statusColumns[form], ...rows], form)]),
+    ...(hidden === 0 ? [] : [`… and ${hidden} more`]),
     summaryText(summary),
     ...(stuck === undefined ? [] : [`what to do about the first: ${explainCommand(stuck)}`]),
   ].join('\n');
@@ -220,24 +231,11 @@ function memberLines(
 
 /** A text with a word in front of its first line, and its other lines below the text. */
 function hanging(label: string, text: string, width: number, indent: string): readonly string[] {
-  const inner = `${indent}${' '.repeat(label.length)}`;
-  return wrapped(text, width, inner).map((line, place) =>
-    place === 0 ? `${indent}${label}${line.slice(inner.length)}` : line,
-  );
+  const start = `${indent}${label}`;
+  return wrap(`${start}${text}`, width, start.length).split('\n');
 }
 
 /** The text in lines of at most so many characters, broken between words; a longer word stays whole. */
 function wrapped(text: string, width: number, indent: string): readonly string[] {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(/\s+/).filter((part) => part !== '')) {
-    const longer = line === '' ? word : `${line} ${word}`;
-    if (line !== '' && indent.length + longer.length > width) {
-      lines.push(`${indent}${line}`);
-      line = word;
-    } else {
-      line = longer;
-    }
-  }
-  return line === '' ? lines : [...lines, `${indent}${line}`];
+  return hanging('', text, width, indent);
 }

@@ -3,12 +3,12 @@ import { createLogUpdate } from 'log-update';
 import { type Instant, toText, wallClock } from '#shared/kernel/instant.ts';
 import type { KubeConnection } from '#shared/kube/connection.ts';
 import type { OutputFormat } from '../output.ts';
-import { print, printJson, remark, table } from '../terminal.ts';
+import { print, printJson, remark } from '../terminal.ts';
 import type { Sight } from './model.ts';
 import { scenesOf } from './read.ts';
 import type { SeenTarget } from './seen.ts';
 import { sightOf } from './sight.ts';
-import { type StatusForm, inOrder, rowOf, statusColumns, statusText } from './tell.ts';
+import { type StatusForm, inOrder, rowOf, statusColumns, statusText, tableOf } from './tell.ts';
 import { Targets, type WatchNews, followTargets } from './watch.ts';
 import { ageText } from './words.ts';
 
@@ -39,7 +39,7 @@ export async function watchStatus(options: WatchOptions): Promise<void> {
   const face =
     options.output === 'json'
       ? jsonFace()
-      : process.stdout.isTTY
+      : canRedraw()
         ? drawnFace(options.form)
         : rowsFace(options.form);
   const show = () => {
@@ -68,6 +68,11 @@ export async function watchStatus(options: WatchOptions): Promise<void> {
   }
 }
 
+/** A terminal, and one that has a size. */
+function canRedraw(): boolean {
+  return process.stdout.isTTY && process.stdout.columns > 0;
+}
+
 async function everySoOften(show: () => void, signal: AbortSignal): Promise<void> {
   try {
     for await (const _ of ticks(redrawMs, undefined, { signal })) {
@@ -84,7 +89,13 @@ interface Face {
   end(): void;
 }
 
-/** One table, redrawn in place. */
+/** Of a terminal that does not tell. */
+const usualRows = 24;
+
+/** The table's head, what is not shown, the summary, what to do, an outage, and the cursor. */
+const linesBesides = 6;
+
+/** One table, redrawn in place, as much of it as there is room for: what scrolls away cannot be redrawn. */
 function drawnFace(form: StatusForm): Face {
   const draw = createLogUpdate(process.stdout);
   let lostSince: { readonly at: string; readonly why: string } | undefined;
@@ -94,9 +105,10 @@ function drawnFace(form: StatusForm): Face {
         lostSince === undefined
           ? []
           : [
-              `the API server does not answer for ${ageText(lostSince.at, now)} (${lostSince.why}); this is what it told before`,
+              `no news from the API server for ${ageText(lostSince.at, now)} (${lostSince.why}); this is what it told before`,
             ];
-      draw([statusText(sights, form, now), ...loss].join('\n'));
+      const most = Math.max(1, (process.stdout.rows ?? usualRows) - linesBesides);
+      draw([statusText(sights, form, now, most), ...loss].join('\n'));
     },
     news(news, now) {
       lostSince = news.kind === 'lost' ? { at: toText(now), why: news.why } : undefined;
@@ -114,7 +126,7 @@ function rowsFace(form: StatusForm): Face {
       const { changed, gone } = changes(sights);
       const rows = changed.map((sight) => rowOf(sight, form, now));
       if (!hasHead || rows.length > 0) {
-        print(table(hasHead ? rows : [statusColumns[form], ...rows]));
+        print(tableOf(hasHead ? rows : [statusColumns[form], ...rows], form));
       }
       hasHead = true;
       gone.forEach((target) => print(`- gone  ${target}`));
@@ -142,8 +154,8 @@ function jsonFace(): Face {
 function remarkNews(news: WatchNews): void {
   remark(
     news.kind === 'back'
-      ? 'the API server answers again'
-      : `the API server does not answer (${news.why}); waiting until it does`,
+      ? 'the API server is back'
+      : `no news from the API server (${news.why}); waiting until it is back`,
   );
 }
 

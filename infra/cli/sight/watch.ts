@@ -159,7 +159,15 @@ function outageOf(
       return;
     }
     isLost = true;
-    onNews({ kind: 'lost', why: news.kind === 'failed' ? news.why : 'it has gone silent' });
+    onNews({ kind: 'lost', why: whyOf(news) });
     void untilBack();
   };
+}
+
+function whyOf(news: Extract<ReflectorNews, { kind: 'failed' | 'silent' }>): string {
+  if (news.kind === 'silent') {
+    return 'it has gone silent';
+  }
+  // What Node says of an answer that breaks off.
+  return news.why === 'aborted' ? 'the connection broke' : news.why;
 }

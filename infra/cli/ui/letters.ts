@@ -23,7 +23,7 @@ const mostLetters = 5_000;
 const rate = 50;
 
 export interface LetterDesk {
-  readonly desk: Desk;
+  readonly desk: Pick<Desk, 'list' | 'preview' | 'replay'>;
   /** Absent where there is no archive. */
   readonly history?: History;
   readonly canWrite: boolean;
@@ -77,7 +77,7 @@ export function letterPorts({ desk, history, canWrite }: LetterDesk): LetterPort
 }
 
 async function replayed(
-  desk: Desk,
+  desk: LetterDesk['desk'],
   { step, targets }: StepOrder,
   signal: AbortSignal,
 ): Promise<ReplayOutcome> {

@@ -31,7 +31,17 @@ export function readPageFiles(): ReadonlyMap<string, PageFile> {
     const text = name.endsWith('.ts') ? withoutTypes(source) : source;
     return [[name === 'page.html' ? '/' : `/${name}`, { contentType, text }] as const];
   });
-  return new Map([...files, ['/protocol.ts', protocol()]]);
+  const all = new Map([...files, ['/protocol.ts', protocol()] as const]);
+  const page = all.get('/');
+  return page === undefined ? all : all.set('/', withPreloads(page, [...all.keys()]));
+}
+
+/** Names every module in the page's head: a browser asks for all at once then, and not for each when it is imported. */
+function withPreloads({ contentType, text }: PageFile, paths: readonly string[]): PageFile {
+  const links = paths
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => `<link rel="modulepreload" href="${path}" />`);
+  return { contentType, text: text.replace('</head>', `${links.join('')}</head>`) };
 }
 
 /** What both sides know lies beside the server's files, and is the only one of them that a browser gets. */

@@ -9,9 +9,10 @@ import { parseEntry } from '#shared/archive/segment.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { type Instant, parseInstant } from '#shared/kernel/instant.ts';
 import type { StepName } from '#shared/api/steps.ts';
+import type { KubeConnection } from '#shared/kube/connection.ts';
 import { collectionPath } from '#shared/kube/http-kube.ts';
+import type { KubeReader } from '#shared/kube/kube.ts';
 import type { ObjectRef, TargetKind } from '#shared/kube/resources.ts';
-import type { Cluster } from '../cluster.ts';
 import type { Timeline } from './protocol.ts';
 import { type ToldEvent, timelineOf } from './timeline.ts';
 
@@ -19,9 +20,16 @@ export type TargetRef = ObjectRef<TargetKind> & { readonly namespace: string };
 
 /** Where a target's past is read from. */
 export interface PastPorts {
-  readonly cluster: Cluster;
+  readonly cluster: {
+    readonly kube: KubeReader;
+    readonly connection: Pick<KubeConnection, 'request'>;
+  };
   /** The cluster id, and where decisions are archived; absent where no archive was named. */
-  readonly archive?: { readonly reader: SegmentReader; readonly clusterId: string };
+  readonly archive?: {
+    readonly reader: SegmentReader;
+    readonly clusterId: string;
+    readonly kept: KeptEntries;
+  };
   readonly now: () => Instant;
 }
 
@@ -166,7 +174,7 @@ async function readEntries(
     found.keys.map((key) =>
       limit(() => {
         signal.throwIfAborted();
-        return Array.fromAsync(entriesOf(archive.reader.get(key), target));
+        return entriesIn(key, target, archive);
       }),
     ),
   );
@@ -220,6 +228,47 @@ function folderOf(shelf: Shelf, at: number, length: 'hour' | 'day'): string {
   return `${shelfPrefix(shelf)}${time.replaceAll(/[-T]/g, '/')}/`;
 }
 
+/** Entries that are kept in all. A target that changes is read again every second, and its old segments never change. */
+const mostKept = 50_000;
+
+/** What segments were found to tell about targets: a segment is written once, as a whole. */
+export class KeptEntries {
+  readonly #entries = new Map<string, readonly DecisionEntry[]>();
+  #count = 0;
+
+  get(key: string, target: TargetRef): readonly DecisionEntry[] | undefined {
+    return this.#entries.get(nameIn(key, target));
+  }
+
+  set(key: string, target: TargetRef, entries: readonly DecisionEntry[]): void {
+    if (this.#count + entries.length > mostKept) {
+      this.#entries.clear();
+      this.#count = 0;
+    }
+    this.#entries.set(nameIn(key, target), entries);
+    // A segment that tells nothing of the target is remembered, too.
+    this.#count += entries.length + 1;
+  }
+}
+
+function nameIn(key: string, { kind, namespace, name }: TargetRef): string {
+  return `${kind}/${namespace}/${name} ${key}`;
+}
+
+async function entriesIn(
+  key: string,
+  target: TargetRef,
+  { reader, kept }: NonNullable<PastPorts['archive']>,
+): Promise<readonly DecisionEntry[]> {
+  const known = kept.get(key, target);
+  if (known !== undefined) {
+    return known;
+  }
+  const entries = await Array.fromAsync(entriesOf(reader.get(key), target));
+  kept.set(key, target, entries);
+  return entries;
+}
+
 /** The lines of a segment about the target. Only lines in which its name stands are parsed: most are about others. */
 async function* entriesOf(
   bytes: AsyncIterable<Uint8Array>,
@@ -235,7 +284,9 @@ async function* entriesOf(
       entry.target.namespace === namespace &&
       entry.target.name === name
     ) {
-      yield entry;
+      // A snapshot is as long as everything else a hundred times, and not shown.
+      const { snapshot: _, ...shown } = entry;
+      yield shown;
     }
   }
 }

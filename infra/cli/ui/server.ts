@@ -183,8 +183,15 @@ function tell(visit: Visit, value: unknown): void {
   say(visit.response, 200, value);
 }
 
-function refuse({ response }: Pick<Visit, 'response'>, status: number, problem: string): void {
-  say(response, status, { problem });
+/** A person who opens an address reads a sentence; the page's own script reads JSON. */
+function refuse({ request, response }: Visit, status: number, problem: string): void {
+  if (request.headers.accept?.includes('text/html') === true) {
+    response
+      .writeHead(status, { ...safeHeaders, 'content-type': 'text/plain; charset=utf-8' })
+      .end(`${problem}\n`);
+  } else {
+    say(response, status, { problem });
+  }
 }
 
 function say(response: ServerResponse, status: number, value: unknown): void {

@@ -101,7 +101,11 @@ function markOf({ at, step, decision, result }: DecisionEntry): Draft {
     message: [failure === undefined ? '' : endings[failure.ending], decision?.message ?? '']
       .filter(Boolean)
       .join('; '),
-    effects: result.kind === 'failed' ? [] : (decision?.effects ?? []).map(effectText),
+    // In their order; a race is lost at the first that was not performed.
+    effects:
+      result.kind === 'failed'
+        ? []
+        : (decision?.effects ?? []).slice(0, result.effects.length).map(effectText),
   };
 }
 
@@ -111,23 +115,36 @@ const endings: Readonly<Record<'ended' | 'returned' | 'unexpected', string>> = {
   unexpected: 'the look failed in a way that nobody foresaw, and is made again',
 };
 
-const effectFields = z.looseObject({
-  kind: z.string(),
-  object: z.looseObject({ kind: z.string(), name: z.string() }).optional(),
-  record: z.looseObject({ state: z.string() }).nullable().optional(),
-  reason: z.string().optional(),
-});
+type ToldEffect = NonNullable<DecisionEntry['decision']>['effects'][number];
 
 /** A write in a few words: `deleteObject Pod orders-0`, `advance to draining`. */
-function effectText(effect: { readonly kind: string }): string {
-  const { data } = effectFields.safeParse(effect);
-  if (data?.object !== undefined) {
-    return `${data.kind} ${data.object.kind} ${data.object.name}`;
+function effectText(effect: ToldEffect): string {
+  const object = objectOf(effect);
+  if (object !== undefined) {
+    return `${effect.kind} ${object.kind} ${object.name}`;
   }
-  if (data?.record !== undefined) {
-    return data.record === null ? 'record cleared' : `${data.kind} to ${data.record.state}`;
+  const { record } = effect;
+  if (record === null) {
+    return 'record cleared';
   }
-  return effect.kind;
+  return isFields(record) && typeof record['state'] === 'string'
+    ? `${effect.kind} to ${record['state']}`
+    : effect.kind;
+}
+
+/** What an effect writes to. Looked at by hand: there are tens of thousands of them, and a schema takes ten times as long. */
+function objectOf({
+  object,
+}: ToldEffect): { readonly kind: string; readonly name: string } | undefined {
+  return isFields(object) &&
+    typeof object['kind'] === 'string' &&
+    typeof object['name'] === 'string'
+    ? { kind: object['kind'], name: object['name'] }
+    : undefined;
+}
+
+function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
 }
 
 /** Events that say something else than a decision of the same time does. */
@@ -159,7 +176,7 @@ function pastEvents({ events, kind }: Past, decisions: readonly Draft[]): Draft[
 function membersOf({ members, entries }: Past): string[] {
   const written = entries.flatMap(({ decision }) =>
     (decision?.effects ?? []).flatMap((effect) => {
-      const object = effectFields.safeParse(effect).data?.object;
+      const object = objectOf(effect);
       return object?.kind === 'Pod' ? [object.name] : [];
     }),
   );

@@ -1,15 +1,20 @@
+import { gzipSync } from 'node:zlib';
 import type { StepName } from '#shared/api/steps.ts';
 import type { DecisionEntry } from '#shared/archive/entry.ts';
 import type { Recorded } from '#infra/cli/replay/replay-decisions.ts';
 
 /** Recorded looks, chosen to be kept in the repository. */
 export interface Samples {
-  /** By step the lines of its file, in the order of reasons. */
-  readonly linesOf: ReadonlyMap<StepName, readonly string[]>;
+  /** What each file holds, in the order of reasons. Lines that nobody would read are in files of their own, compressed. */
+  readonly files: ReadonlyMap<string, string | Uint8Array>;
+  readonly looks: number;
   readonly bytes: number;
   /** Looks whose archived form leads to another decision than was carried out: defects, each by its step and reason. */
   readonly unfaithful: readonly string[];
 }
+
+/** A longer line is not read by people, in characters. */
+const longestLine = 16_000;
 
 interface Candidate {
   readonly step: StepName;
@@ -75,19 +80,33 @@ function chosenOf(
   needed: readonly Candidate[],
   further: readonly Candidate[],
   room: number,
-): Pick<Samples, 'linesOf' | 'bytes'> {
+): Omit<Samples, 'unfaithful'> {
   const chosen = new Set(needed);
-  let bytes = needed.reduce((sum, { line }) => sum + Buffer.byteLength(line), 0);
+  let bytes = needed.reduce((sum, { line }) => sum + weightOf(line), 0);
   for (const candidate of further.toSorted(byLength)) {
-    const length = Buffer.byteLength(candidate.line);
-    if (!chosen.has(candidate) && bytes + length <= room) {
+    const weight = chosen.has(candidate) ? 0 : weightOf(candidate.line);
+    if (weight > 0 && bytes + weight <= room) {
       chosen.add(candidate);
-      bytes += length;
+      bytes += weight;
     }
   }
-  const linesOf = new Map<StepName, string[]>();
-  for (const { step, line } of [...chosen].toSorted((a, b) => (a.sort < b.sort ? -1 : 1))) {
-    linesOf.set(step, [...(linesOf.get(step) ?? []), line]);
-  }
-  return { linesOf, bytes };
+  const inOrder = [...chosen].toSorted((a, b) => (a.sort < b.sort ? -1 : 1));
+  const ofFile = Map.groupBy(
+    inOrder,
+    ({ step, line }) => `${step}.jsonl${isLong(line) ? '.gz' : ''}`,
+  );
+  const files = [...ofFile].map(([name, candidates]): [string, string | Uint8Array] => {
+    const text = candidates.map(({ line }) => line).join('');
+    return [name, name.endsWith('.gz') ? gzipSync(text, { level: 9 }) : text];
+  });
+  return { files: new Map(files), looks: chosen.size, bytes };
+}
+
+/** Bytes that it takes in its file; about as many, where it is compressed. */
+function weightOf(line: string): number {
+  return isLong(line) ? gzipSync(line, { level: 9 }).length : Buffer.byteLength(line);
+}
+
+function isLong(line: string): boolean {
+  return line.length > longestLine;
 }

@@ -174,8 +174,7 @@ export const drain = {
   },
   QuorumTooSmall: {
     brief: 'too few healthy members to let one go',
-    means:
-      'Without the member that is to leave too few healthy members would remain to commit a write, so it is kept.',
+    means: 'The others cannot do without it, so it is kept.',
     attention: 'needed',
     waitsFor: 'enough healthy members besides it',
     next: goesOnOnceSo,

@@ -27,7 +27,7 @@ export class DecisionTable {
   constructor(isShown: (outcome: Outcome) => boolean, chosen: (place: number) => void) {
     this.#isShown = isShown;
     this.#chosen = chosen;
-    const head = ['Time', 'Step', 'Outcome', 'Reason', 'What it says', 'Wrote'].map((name) =>
+    const head = ['Time', 'Step', 'Outcome', 'Reason', 'What it says and wrote'].map((name) =>
       element('th', { scope: 'col' }, name),
     );
     this.node = element(
@@ -140,8 +140,14 @@ export class DecisionTable {
       element('td', {}, this.#timeline?.lanes[mark.lane]?.id ?? ''),
       element('td', {}, outcomeSign(mark.outcome)),
       element('td', {}, element('code', {}, mark.reason)),
-      element('td', { class: 'long' }, mark.message),
-      element('td', { class: 'long' }, mark.effects.join(', ')),
+      element(
+        'td',
+        { class: 'long' },
+        mark.message,
+        ...(mark.effects.length === 0
+          ? []
+          : [element('p', { class: 'quiet' }, `wrote: ${mark.effects.join(', ')}`)]),
+      ),
     );
   }
 }

@@ -1,4 +1,4 @@
-import type { Session } from '../protocol.ts';
+import type { Session, TargetRow } from '../protocol.ts';
 import { byId, element, fill, setText } from './element.ts';
 import { LettersView } from './letters-view.ts';
 import { refreshMoments } from './moment.ts';
@@ -16,7 +16,7 @@ let isFirstPaint = true;
 
 /** What the address asks for: the letters, a target, or the list alone. */
 function placeInPage(): { readonly isLetters: boolean; readonly id: string } {
-  const path = decodeURIComponent(location.hash.replace(/^#\/?/, ''));
+  const path = location.hash.replace(/^#\/?/, '');
   return path === 'letters' ? { isLetters: true, id: '' } : { isLetters: false, id: path };
 }
 
@@ -82,6 +82,11 @@ const listener: FeedListener = {
     }
   },
   changes({ changed, gone }) {
+    announce(
+      changed.filter(
+        (row) => row.standing === 'stuck' && targets.get(row.id)?.standing !== 'stuck',
+      ),
+    );
     targets.change(changed, gone);
     afterChange();
   },
@@ -99,6 +104,15 @@ const listener: FeedListener = {
     }
   },
 };
+
+/** Says aloud who needs a person from now on; whoever looks sees it at the top of the list. */
+function announce(rows: readonly TargetRow[]): void {
+  const [first] = rows;
+  if (first !== undefined) {
+    const more = rows.length === 1 ? '' : `, and ${rows.length - 1} more`;
+    setText(byId('news'), `${first.id} needs you: ${first.headline}${more}`);
+  }
+}
 
 function afterChange(): void {
   const { id } = placeInPage();

@@ -112,10 +112,18 @@ export class TargetsView {
     const found = filtered(inOrder(this.#rows.values()), this.#filter);
     this.#pages.size = found.length;
     const shown = found.slice(this.#pages.from, this.#pages.to);
+    // A row that changed is made anew; the one with the focus keeps it.
+    const focused = this.#table.querySelector('a:focus')?.getAttribute('href');
     placeRows(
       this.#table,
       shown.map((row) => this.#rowOf(row)),
     );
+    if (focused !== undefined && focused !== null) {
+      const links = this.#table.querySelectorAll<HTMLAnchorElement>('th a');
+      Array.from(links)
+        .find((link) => link.getAttribute('href') === focused)
+        ?.focus({ preventScroll: true });
+    }
     this.#drawChoices();
     setText(this.#count, this.#countText(found.length));
     this.#empty.hidden = found.length > 0 || !this.#isListed;

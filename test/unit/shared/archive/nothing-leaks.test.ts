@@ -109,6 +109,25 @@ describe('of what people write into templates, labels and annotations nothing is
     );
   });
 
+  test('also of one in whose lists there is what no pod could have', async () => {
+    const container: { readonly [field: string]: unknown } = {
+      name: 'main',
+      env: [{ value: canary }, { name: 'A', value: canary }],
+      volumeMounts: [{ name: 'data', mountPath: '/data' }, { mountPath: canary }],
+      volumeDevices: null,
+    };
+    const spec: { readonly [field: string]: unknown } = {
+      containers: [container, { ...container, env: null }],
+      initContainers: null,
+      volumes: null,
+    };
+    const made = aShard().withPool(3, { podTemplate: { spec: spec as PodSpec } });
+
+    const archived = await archivedSoundly(poolPods, aSnapshotOf(2, made).snapshot, now);
+
+    expect(JSON.stringify(archived)).not.toContain(canary);
+  });
+
   test('by backup-trigger, whatever its Jobs are made from', async () => {
     await fc.assert(
       fc.asyncProperty(podSpec, metadata, async (spec, given) => {

@@ -8,7 +8,7 @@ import { stepSight } from '#infra/cli/sight/step-sight.ts';
 import { recordAnnotation } from '#shared/api/annotations.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
-import type { Instant } from '#shared/kernel/instant.ts';
+import { type Instant, plusSeconds } from '#shared/kernel/instant.ts';
 import { absent, present, unknown } from '#shared/kernel/read.ts';
 import type { TargetKind } from '#shared/kube/resources.ts';
 import {
@@ -51,6 +51,7 @@ function said(
   record: string | null,
   decision: Decision,
   now: Instant,
+  toldAt = now,
 ): Looked {
   const before = {
     metadata: {
@@ -63,7 +64,7 @@ function said(
     spec: {},
   };
   const target = seenTarget(kind, asTold(before, step, decision));
-  return { decision, sight: stepSight(step, { target, now }) };
+  return { decision, sight: stepSight(step, { target, now: toldAt }) };
 }
 
 function afterCleanup(builder: CleanupBuilder): Looked {
@@ -72,9 +73,12 @@ function afterCleanup(builder: CleanupBuilder): Looked {
   return said('etcd-cleanup', 'Shard', snapshot.shard, snapshot.record.text, decision, cleanupNow);
 }
 
-function afterPods({ snapshot }: PodsBuilder): Looked {
+/** @param minutes how long after the look it is asked about */
+function afterPods({ snapshot }: PodsBuilder, minutes = 0): Looked {
   const decision = decidePods(snapshot, podsNow);
-  return said('pool-pods', 'Shard', snapshot.shard, snapshot.record.text, decision, podsNow);
+  const { shard, record } = snapshot;
+  const toldAt = plusSeconds(podsNow, 60 * minutes);
+  return said('pool-pods', 'Shard', shard, record.text, decision, podsNow, toldAt);
 }
 
 function afterRelease(builder: ReleaseBuilder): Looked {
@@ -209,6 +213,26 @@ describe('what a step waits for is said of it, and whether a person is needed', 
     }
   });
 
+  test('a member that is said to be made, and minutes later still is, needs a person: its writes may be refused', () => {
+    const look = aSnapshotOf(3).withoutPod(2);
+
+    const soon = afterPods(look, 1).sight;
+    const late = afterPods(look, 3).sight;
+
+    expect(soon).toMatchObject({ standing: 'working', todo: [] });
+    expect(late).toMatchObject({
+      standing: 'stuck',
+      attention: 'needed',
+      brief: 'what it began does not come to an end',
+    });
+    expect(late.todo.map(({ command }) => command)).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^kubectl describe -n \S+ shd\//),
+        'millrace replay --dlq pool-pods --dry-run',
+      ]),
+    );
+  });
+
   test('a node that goes is told with its time', () => {
     const { sight } = afterRelease(
       aReleaseOf('a', 'b', 'c').withPod('c', { isBeingDeleted: true }),
@@ -217,6 +241,27 @@ describe('what a step waits for is said of it, and whether a person is needed', 
     expect(sight.notes).toEqual([
       'c is deleted: 8 of its 8 shards are left; it has 30s from 2026-01-01T00:00:00Z on, until 2026-01-01T00:00:30Z (in 30s).',
     ]);
+  });
+
+  test('the record of another step that cannot be read is the one to clear', () => {
+    const { sight } = afterPods(
+      aSnapshotOf(3)
+        .withoutPod(2)
+        .with({ drain: { kind: 'unreadable', text: '{}', why: 'it is broken' } }),
+    );
+
+    expect(sight).toMatchObject({ reason: 'RecordUnreadable', standing: 'stuck' });
+    expect(sight.todo.map(({ command }) => command)).toEqual([
+      'millrace reset shd/orders drain-step -n db',
+    ]);
+  });
+
+  test('shards that GoVerse itself moves are waited for', () => {
+    const { sight } = afterRelease(
+      aReleaseOf('a', 'b').withShards(({ shard }) => (shard === 0 ? { target: 'b' } : {})),
+    );
+
+    expect(sight).toMatchObject({ reason: 'ShardsUnsettled', standing: 'working' });
   });
 
   test('what ends in something to type has that as its command', () => {

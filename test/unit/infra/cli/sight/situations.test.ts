@@ -270,6 +270,23 @@ describe('a member that leaves', () => {
     });
   });
 
+  test('whose leaving ended otherwise than by leaving needs nobody any more', () => {
+    const drain = aShardOf(4)
+      .wanting(3)
+      .draining('orders-3', 'requested')
+      .withMember('orders-3', { control: 'foreign' });
+
+    const step = stepOf(explain(afterDrainLook(drain)), 'drain-step');
+
+    expect(step).toMatchObject({
+      reason: 'MemberOfOthers',
+      standing: 'settled',
+      attention: 'none',
+      brief: 'nobody has to leave',
+      notes: ['How the last one ended: orders-3 is in somebody else’s hands now.'],
+    });
+  });
+
   test('past its deadline without a word of it, somebody has to see whether anybody looks', () => {
     const record = aShardOf(4).draining('orders-3', 'requested', 900).build().record;
     const object = aSettledShard({

@@ -89,10 +89,19 @@ describe('what became of a target', () => {
       ],
     };
 
-    const { marks, lanes } = timelineOf(past({ entries: [entry(1, { decision })] }));
+    const whole = entry(1, {
+      decision,
+      result: { kind: 'done', effects: ['advance', 'deleteObject'] },
+    });
+    const overtaken = entry(2, { decision, result: { kind: 'lostRace', effects: ['advance'] } });
+
+    const { marks, lanes } = timelineOf(past({ entries: [whole, overtaken] }));
 
     expect(lanes[marks[0]?.member ?? 0]).toEqual({ id: pod, kind: 'member' });
-    expect(marks[0]?.effects).toEqual(['advance to finished', `deleteObject Pod ${pod}`]);
+    expect(marks.map(({ effects }) => effects)).toEqual([
+      ['advance to finished'],
+      ['advance to finished', `deleteObject Pod ${pod}`],
+    ]);
   });
 
   test('a member whose name is the beginning of another is not taken for it', () => {
