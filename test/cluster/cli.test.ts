@@ -121,6 +121,7 @@ describe('millrace dev', () => {
       relay: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
       worker: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
       queue: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+      archive: expect.stringMatching(/^file:\/\/\/.*\/archive$/),
       pids: {
         relay: expect.any(Number),
         worker: expect.any(Number),
