@@ -118,7 +118,7 @@ describe('the dead letters of the page', () => {
     );
 
     expect(replays[0]).toMatchObject({ steps: ['drain-step'], selection: { targets: [target] } });
-    expect(outcome).toEqual({ sent: 2, says: ['2 hints sent again, and the letters deleted'] });
+    expect(outcome).toEqual({ sent: 2, says: ['2 hints sent again, and their letters deleted'] });
   });
 
   test('a page that may only look holds nothing that replays', () => {
