@@ -368,7 +368,7 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     );
   });
 
-  test('every look of every step is in the archive of the stack, and no token', async () => {
+  test('every look of every step is in the archive of the stack, or its log says that it is not; and no token', async () => {
     const { cloud, log } = deployed;
     const tokens = await deployed.functionTokens();
 
@@ -381,9 +381,15 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     for (const step of stepNames) {
       const told = log.decisions(step).filter(({ reason }) => reason !== 'TargetGone');
       const hints = new Set(looks.filter((look) => look.step === step).map(({ hint }) => hint.id));
-      expect(told.length, step).toBeGreaterThan(0);
+      // Where the machine is too slow for a first write within its time, a warning says how many looks it cost.
+      const unwritten = new Set(
+        log.lines
+          .filter((line) => line.msg === 'looks not recorded' && line.step === step)
+          .map(({ requestId }) => requestId),
+      );
+      expect(hints.size, step).toBeGreaterThan(0);
       expect(
-        told.filter(({ hint }) => !hints.has(String(hint))),
+        told.filter(({ hint, requestId }) => !hints.has(String(hint)) && !unwritten.has(requestId)),
         step,
       ).toEqual([]);
     }
