@@ -1,4 +1,4 @@
-import { type Instant, parseInstant } from '#shared/kernel/instant.ts';
+import type { Instant } from '#shared/kernel/instant.ts';
 import { pods as podReasons } from './catalogue/pods.ts';
 import { ownRecord } from './records.ts';
 import type { Finding, Scene } from './scene.ts';
@@ -24,7 +24,7 @@ export function poolPodsFinding({ target, now }: Scene): Finding {
   );
   if (own !== undefined) {
     const { reason, message, lastTransitionTime: since } = own;
-    const overdue = neverFollowed(reason, since, now);
+    const overdue = neverFollowed(reason, target.toldAt['pool-pods'], now);
     const overdueBrief = 'what it began does not come to an end';
     return { reason, message, since, isSettled: false, lookedAt, overdue, overdueBrief };
   }
@@ -40,13 +40,15 @@ export function poolPodsFinding({ target, now }: Scene): Finding {
   };
 }
 
-/** The status is written before the objects: where it stays, what was begun has failed, and looks at it fail again. */
+/**
+ * The status is written before the objects: where it stays, what was begun has failed, and looks at it fail again. Since when it
+ * stands is what its writer's own time says: the condition's would be that of a longer story.
+ */
 function neverFollowed(
   reason: string,
-  since: string | undefined,
+  begun: Instant | undefined,
   now: Instant,
 ): string | undefined {
-  const begun = parseInstant(since);
   return (reason === 'ObjectsMade' || reason === 'ObjectsUpdated') &&
     begun !== undefined &&
     isOverdue(begun, now)

@@ -100,6 +100,7 @@ type Spec = z.output<typeof specSchema>;
 
 const managedSchema = z.object({
   time: z.string(),
+  manager: text,
   subresource: text,
   fieldsV1: z.record(z.string(), z.unknown()),
 });
@@ -133,6 +134,8 @@ export interface SeenTarget {
   readonly deletedAt: Instant | null;
   /** When the spec got its present generation; `null` where that cannot be told. */
   readonly changedAt: Instant | null;
+  /** When each writer of a part of the status last changed it; of whom that cannot be told is not here. */
+  readonly toldAt: { readonly [manager: string]: Instant };
   readonly annotations: { readonly [key: string]: string };
   readonly finalizers: readonly string[];
   readonly spec: Spec;
@@ -163,6 +166,7 @@ export function seenTarget(kind: TargetKind, object: unknown): SeenTarget {
     createdAt: parseInstant(metadata.creationTimestamp) ?? null,
     deletedAt: parseInstant(metadata.deletionTimestamp) ?? null,
     changedAt: specChangedAt(metadata.managedFields),
+    toldAt: statusChangedAt(metadata.managedFields),
     annotations,
     finalizers,
     spec,
@@ -192,6 +196,19 @@ function specChangedAt(managed: readonly z.output<typeof managedSchema>[]): Inst
     .filter(({ subresource = '', fieldsV1 }) => subresource === '' && 'f:spec' in fieldsV1)
     .flatMap(({ time }) => parseInstant(time) ?? []);
   return times.length === 0 ? null : (Math.max(...times) as Instant);
+}
+
+function statusChangedAt(
+  managed: readonly z.output<typeof managedSchema>[],
+): Readonly<Record<string, Instant>> {
+  return Object.fromEntries(
+    managed.flatMap(({ manager, subresource, time }) => {
+      const at = parseInstant(time);
+      return manager === undefined || subresource !== 'status' || at === undefined
+        ? []
+        : [[manager, at] as const];
+    }),
+  );
 }
 
 /** The seconds of a duration; the default where it is none. */

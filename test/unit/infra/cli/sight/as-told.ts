@@ -3,6 +3,7 @@ import type { Condition } from '#shared/api/condition.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { Decision } from '#shared/kernel/decision.ts';
 import type { Effect } from '#shared/kernel/effect.ts';
+import { type Instant, toText } from '#shared/kernel/instant.ts';
 import { recordText } from '#shared/kernel/record.ts';
 
 /** An object as far as explanations look at it. */
@@ -19,10 +20,20 @@ export interface ToldObject {
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
-/** The object with what the decision's effects would leave on it. */
-export function asTold(object: ToldObject, step: StepName, decision: Decision): ToldObject {
+/** The object with what the decision's effects would leave on it, as of a time. */
+export function asTold(
+  object: ToldObject,
+  step: StepName,
+  decision: Decision,
+  at?: Instant,
+): ToldObject {
   const effects: readonly Effect[] = decision.effects;
-  return effects.reduce((told, effect) => applied(told, step, effect), object);
+  const told = effects.reduce((before, effect) => applied(before, step, effect), object);
+  const managedFields =
+    at === undefined
+      ? []
+      : [{ manager: step, subresource: 'status', time: toText(at), fieldsV1: {} }];
+  return { ...told, metadata: { ...told.metadata, managedFields } };
 }
 
 function applied(object: ToldObject, step: StepName, effect: Effect): ToldObject {

@@ -63,7 +63,7 @@ function said(
     },
     spec: {},
   };
-  const target = seenTarget(kind, asTold(before, step, decision));
+  const target = seenTarget(kind, asTold(before, step, decision, now));
   return { decision, sight: stepSight(step, { target, now: toldAt }) };
 }
 
@@ -231,6 +231,23 @@ describe('what a step waits for is said of it, and whether a person is needed', 
         'millrace replay --dlq pool-pods --dry-run',
       ]),
     );
+  });
+
+  test('one that is made anew after a long start is not taken for one that was never made', () => {
+    const { snapshot } = aSnapshotOf(3).withoutPod(2);
+    const decision = decidePods(snapshot, podsNow);
+    const before = {
+      metadata: { name: 'main', namespace: 'db', uid: 'u', generation: 1 },
+      spec: {},
+    };
+    const told = asTold(before, 'pool-pods', decision);
+
+    const sight = stepSight('pool-pods', {
+      target: seenTarget('Shard', told),
+      now: plusSeconds(podsNow, 3_600),
+    });
+
+    expect(sight.standing).toBe('working');
   });
 
   test('a node that goes is told with its time', () => {
