@@ -3,6 +3,7 @@ import { type Instant, parseInstant } from '#shared/kernel/instant.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { Letter } from '#shared/queue/queue.ts';
 import { type Refusal, type Replayable, messageAgain, replayableOf } from './again.ts';
+import type { ReasonOf } from './failures.ts';
 import type { LetterState } from './journal.ts';
 import { type Selection, isSelected } from './selection.ts';
 
@@ -27,6 +28,8 @@ export interface Judging {
   /** The cluster id. */
   readonly cluster: string;
   readonly selection: Selection;
+  /** Asked where reasons are meant; without it a letter has none. */
+  readonly reasonOf?: ReasonOf | undefined;
   /** When the replay began. */
   readonly startedAt: Instant;
   readonly now: Instant;
@@ -36,7 +39,7 @@ export interface Judging {
 export function judge(
   letter: Letter,
   state: LetterState | undefined,
-  { step, cluster, selection, startedAt, now }: Judging,
+  { step, cluster, selection, reasonOf, startedAt, now }: Judging,
 ): Verdict {
   if (state === 'sent') {
     return { kind: 'finish' };
@@ -49,7 +52,9 @@ export function judge(
     return { kind: 'refused', refusal: replayable };
   }
   const { data, time } = replayable.hint;
-  if (!isSelected(selection, { step, target: data, at: parseInstant(time) })) {
+  const reason = selection.reasons.length === 0 ? undefined : reasonOf?.(step, replayable.hint);
+  const traits = { step, target: data, at: parseInstant(time) };
+  if (!isSelected(selection, { ...traits, ...(reason === undefined ? {} : { reason }) })) {
     return { kind: 'left' };
   }
   try {

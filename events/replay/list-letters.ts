@@ -37,7 +37,7 @@ const maxNamed = 100;
 
 type ListQuery = Pick<
   LetterReplay,
-  'stage' | 'cluster' | 'steps' | 'selection' | 'limit' | 'hiddenSeconds'
+  'stage' | 'cluster' | 'steps' | 'selection' | 'reasonOf' | 'limit' | 'hiddenSeconds'
 >;
 
 export interface ListPorts {
@@ -117,11 +117,12 @@ class Listing {
   }
 
   #count(step: StepName, letter: Letter): void {
-    const { cluster, selection } = this.#query;
+    const { cluster, selection, reasonOf } = this.#query;
     const verdict = judge(letter, this.#ports.journal.stateOf(letter.id), {
       step,
       cluster,
       selection,
+      reasonOf,
       startedAt: this.#startedAt,
       now: this.#startedAt,
     });

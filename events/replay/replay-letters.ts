@@ -4,6 +4,7 @@ import type { Clock, Instant } from '#shared/kernel/instant.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { Letter, LetterQueues } from '#shared/queue/queue.ts';
 import { type Verdict, judge } from './judge.ts';
+import type { ReasonOf } from './failures.ts';
 import type { KeptLetter } from './journal-file.ts';
 import { LetterPass } from './letter-pass.ts';
 import { type Pace, patiently } from './patience.ts';
@@ -17,6 +18,8 @@ export interface LetterReplay {
   /** Whose dead-letter queues are gone through. */
   readonly steps: readonly StepName[];
   readonly selection: Selection;
+  /** Why letters are dead, where reasons are selected. */
+  readonly reasonOf?: ReasonOf | undefined;
   /** The most hints that are sent; all when absent. */
   readonly limit?: number;
   /** How long a letter stays hidden at most, in seconds: longer than the replay should take. */
@@ -195,12 +198,13 @@ class LetterRun {
   }
 
   #judge(step: StepName, letter: Letter): Verdict {
-    const { cluster, selection } = this.#replay;
+    const { cluster, selection, reasonOf } = this.#replay;
     const { journal, clock } = this.#ports;
     return judge(letter, journal.stateOf(letter.id), {
       step,
       cluster,
       selection,
+      reasonOf,
       startedAt: this.#startedAt,
       now: clock(),
     });

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type ReasonOf, failuresIn } from '#events/replay/failures.ts';
 import { hintsInArchive, newestOfEach } from '#events/replay/from-archive.ts';
 import { hintsInFile } from '#events/replay/from-file.ts';
 import type { Found } from '#events/replay/found.ts';
@@ -124,9 +125,11 @@ async function previewLetters(given: Work): Promise<0 | 1> {
   const { request, signal } = given;
   const history = await historyOf(given);
   const desk = deskOf(given, history);
-  const progress = new Progress('reading letters', await sizeOf(desk, given));
+  const all = await sizeOf(desk, given);
+  const reasonOf = await reasonsOf(given);
+  const progress = new Progress('reading letters', all);
   const list = await desk
-    .list(request, signal, ({ seen }) => progress.reached(seen))
+    .list({ ...request, reasonOf }, signal, ({ seen }) => progress.reached(seen))
     .finally(() => progress.end());
   return tellPreview(given, list, await previewed(given, list, history), history !== undefined);
 }
@@ -229,11 +232,13 @@ async function replayLetters(given: Work): Promise<0 | 1> {
     return 1;
   }
   const remarks = new Remarks(output);
+  const reasonOf = await reasonsOf(given);
   const progress = new Progress('replaying letters', all);
   const result = await desk
     .replay(
       {
         ...request,
+        reasonOf,
         onProgress: ({ seen }) => progress.reached(seen),
         onRemark: remarks.add,
       },
@@ -333,6 +338,32 @@ async function historyOf(given: Work): Promise<History | undefined> {
   const { source } = given.request;
   const url = source.archive ?? given.place.archive;
   return url === undefined ? undefined : historyIn(await openArchive(url), given.clusterId);
+}
+
+/** Why letters are dead, where only those of some reasons are meant: an archive says so. */
+async function reasonsOf({
+  request,
+  place,
+  clusterId,
+  signal,
+}: Work): Promise<ReasonOf | undefined> {
+  const { source, selection, steps } = request;
+  if (selection.reasons.length === 0) {
+    return undefined;
+  }
+  const url = source.archive ?? place.archive;
+  if (url === undefined) {
+    throw new UsageError(
+      'a letter does not say why it failed: give --archive <url> beside --reason, which does',
+    );
+  }
+  // A look fails after its hint was sent, and perhaps long after.
+  const span = selection.since === undefined ? {} : { since: selection.since };
+  const archive = await openArchive(url);
+  return withProgress(
+    'reading why letters failed',
+    failuresIn(archive, clusterId, steps, span, signal).finally(() => archive.close()),
+  );
 }
 
 function deskOf(given: Work, history: History | undefined): DeadLetters {

@@ -1,6 +1,7 @@
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { deadLetterQueueName } from '#events/hint.ts';
+import type { ReasonOf } from '#events/replay/failures.ts';
 import { openJournal, readOpenLetters } from '#events/replay/journal-file.ts';
 import { type LetterGroup, type LetterList, listLetters } from '#events/replay/list-letters.ts';
 import {
@@ -53,6 +54,8 @@ export interface DeadLettersOptions {
 export interface LetterQuery {
   readonly steps: readonly StepName[];
   readonly selection: Selection;
+  /** Why letters are dead, where reasons are selected. */
+  readonly reasonOf?: ReasonOf | undefined;
   /** The most that are sent. */
   readonly limit?: number;
 }
@@ -175,7 +178,7 @@ export class DeadLetters {
   /** Sends what fits again, and deletes each letter once its hint is acknowledged. */
   async replay(options: ReplayOptions, signal: AbortSignal): Promise<ReplayResult> {
     const { stage, cluster, letters, sender } = this.#options;
-    const { steps, selection, limit, rate, isDiscarding, onProgress, onRemark } = options;
+    const { steps, selection, reasonOf, limit, rate, isDiscarding, onProgress, onRemark } = options;
     const hiddenSeconds = await this.#hiddenSeconds(steps, rate);
     const journal = await openJournal(this.#folder, wallClock(), {
       by: `${userInfo().username}@${hostname()}`,
@@ -194,6 +197,7 @@ export class DeadLetters {
         cluster,
         steps,
         selection,
+        reasonOf,
         hiddenSeconds,
         lanes: Math.min(mostLanes, Math.ceil(rate / hintsPerLane)),
         ...(limit === undefined ? {} : { limit }),

@@ -56,11 +56,6 @@ export function requestOf(flags: ReplayFlags, now: Instant): ReplayRequest {
   const source = sourceOf(flags);
   const named = [...(flags.dlq === true ? [] : (flags.dlq ?? [])), ...(flags.step ?? [])];
   const steps = named.length === 0 ? stepNames : [...new Set(named.map(stepOf))];
-  if (flags.reason !== undefined && source.kind !== 'archive') {
-    throw new UsageError(
-      'a letter does not say why it failed: give --reason with --archive alone, which does',
-    );
-  }
   if (flags.every === true && source.kind !== 'archive') {
     throw new UsageError('--every is about --archive: of letters and files every hint is sent');
   }
@@ -85,8 +80,13 @@ export function requestOf(flags: ReplayFlags, now: Instant): ReplayRequest {
 }
 
 /** Whether letters were left out by what they are about, so that what is none is nobody's concern. */
-export function isNarrow({ targets, namespaces, since, until }: Selection): boolean {
-  return targets.length > 0 || namespaces.length > 0 || since !== undefined || until !== undefined;
+export function isNarrow(selection: Selection): boolean {
+  const { targets, namespaces, reasons, since, until } = selection;
+  return (
+    targets.length + namespaces.length + reasons.length > 0 ||
+    since !== undefined ||
+    until !== undefined
+  );
 }
 
 function sourceOf({ dlq, archive, file, every }: ReplayFlags): ReplayRequest['source'] {

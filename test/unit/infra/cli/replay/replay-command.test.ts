@@ -4,11 +4,16 @@ import { text } from 'node:stream/consumers';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { deadLetterQueueName, queueName } from '#events/hint.ts';
-import { aHint, cluster } from '../../../events/replay/letter-world.ts';
+import { segmentKey } from '#shared/archive/archive.ts';
+import { folderSegments } from '#shared/archive/folder-segments.ts';
+import { encodeSegment } from '#shared/archive/segment.ts';
+import { anEntry } from '../../../events/replay/an-archive.ts';
+import { aHint, cluster, start } from '../../../events/replay/letter-world.ts';
 import { QueueOfLetters, stage, step } from './queue-of-letters.ts';
 
 const source = queueName(stage, step);
 const dead = deadLetterQueueName(stage, step);
+const at = '2026-01-01T00:00:00Z';
 
 function hints(count: number): readonly string[] {
   return Array.from({ length: count }, (_, place) =>
@@ -45,6 +50,34 @@ describe('millrace replay', { timeout: 120_000 }, () => {
       counts: { seen: 26, sent: 1, left: 24, refused: 1 },
     });
     expect(await letters.take(dead)).toHaveLength(25);
+  });
+
+  test('of one reason sends what an archive says failed for it; without an archive nobody could say', async () => {
+    const letters = await QueueOfLetters.open();
+    await letters.put(hints(3));
+    const archive = join(letters.home, 'archive');
+    const failed = anEntry({
+      target: { kind: 'Shard', namespace: 'db', name: 'orders-1', uid: 'u' },
+      hint: { id: aHint(step, 'orders-1').id, type: 'dev.millrace.hint.changed', time: at },
+      result: { kind: 'failed', ending: 'returned', reason: 'WriteForbidden' },
+    });
+    const shelf = { kind: 'decision', cluster, step: 'pool-pods' } as const;
+    await folderSegments(archive).put(
+      segmentKey(shelf, start, 'w'),
+      await encodeSegment([anEntry(), failed]),
+      AbortSignal.timeout(10_000),
+    );
+    const words = ['--dlq', step, '--reason', 'WriteForbidden', '--yes', '--json'];
+
+    const blind = await letters.run(...words);
+    const { exitCode, stdout } = await letters.run(...words, '--archive', `file://${archive}`);
+
+    expect([blind.exitCode, blind.stderr]).toEqual([
+      2,
+      'millrace: a letter does not say why it failed: give --archive <url> beside --reason, which does\n',
+    ]);
+    expect([exitCode, JSON.parse(stdout)]).toMatchObject([0, { counts: { sent: 1, left: 2 } }]);
+    expect(await letters.take(source)).toMatchObject([expect.stringContaining('orders-1')]);
   });
 
   test('with --discard-invalid deletes what is no hint, and keeps a copy that can be replayed', async () => {

@@ -49,11 +49,6 @@ describe('what is asked for', () => {
       { dlq: true, target: ['shd/orders-0'] },
       /is no target; write it as/,
     ],
-    [
-      'a reason of letters',
-      { dlq: true, reason: ['TargetUnknown'] },
-      /--reason with --archive alone/,
-    ],
     ['a time that is none', { dlq: true, since: 'soon' }, /--since "soon" is no time/],
     [
       'more than SQS moves',
