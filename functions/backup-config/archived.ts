@@ -3,7 +3,7 @@ import type { RepositoryOwner } from '#shared/api/repository-owner.ts';
 import type { WantedRepository } from '#shared/api/repository.ts';
 import { allow, byKind, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import { databaseRecord, repositoryPlace } from '#shared/archive/data-plane.ts';
-import { conditions } from '#shared/archive/kubernetes.ts';
+import { conditions, targetFields } from '#shared/archive/kubernetes.ts';
 import type { Present } from '#shared/kernel/read.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
 import type {
@@ -31,13 +31,7 @@ const wanted = byKind<WantedRepository>({
 
 const database = allow<DatabaseView>({
   cluster: z.string(),
-  namespace: z.string(),
-  name: z.string(),
-  uid: z.string(),
-  generation: z.number(),
-  resourceVersion: z.string(),
-  isPaused: z.boolean(),
-  isBeingDeleted: z.boolean(),
+  ...targetFields,
   dataPlaneName: z.string(),
   wanted,
   confirmed: z.string().nullable(),

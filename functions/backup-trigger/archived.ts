@@ -9,7 +9,13 @@ import {
   databaseView,
   jobFields,
 } from '#shared/archive/data-plane.ts';
-import { condition, hiddenTemplate, podMetadata, podSpec } from '#shared/archive/kubernetes.ts';
+import {
+  condition,
+  hiddenTemplate,
+  podMetadata,
+  podSpec,
+  targetFields,
+} from '#shared/archive/kubernetes.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
 import type { ObjectRef } from '#shared/kube/resources.ts';
 import { backupRecordSchema } from './record.ts';
@@ -106,13 +112,7 @@ const fields = allow<Fields>({
 });
 
 const shard = allow<ShardView>({
-  namespace: z.string(),
-  name: z.string(),
-  uid: z.string(),
-  generation: z.number(),
-  resourceVersion: z.string(),
-  isPaused: z.boolean(),
-  isBeingDeleted: z.boolean(),
+  ...targetFields,
   databaseName: z.string(),
   schedules: z.array(schedule),
   jobTemplate: allow<JobTemplate>({ metadata: podMetadata.optional(), spec: podSpec }).nullable(),

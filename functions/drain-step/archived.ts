@@ -3,7 +3,7 @@ import { type DrainCause, type DrainRecord, drainRecordSchema } from '#shared/ap
 import type { ShardStatus } from '#shared/api/shard.ts';
 import { allow, entriesOf, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import { databaseView, poolerId, poolerListing, poolerStatus } from '#shared/archive/data-plane.ts';
-import { condition } from '#shared/archive/kubernetes.ts';
+import { condition, targetFields } from '#shared/archive/kubernetes.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
 import type {
   ClaimMember,
@@ -16,13 +16,7 @@ import type {
 } from './snapshot.ts';
 
 const shard = allow<ShardView>({
-  namespace: z.string(),
-  name: z.string(),
-  uid: z.string(),
-  generation: z.number(),
-  resourceVersion: z.string(),
-  isPaused: z.boolean(),
-  isBeingDeleted: z.boolean(),
+  ...targetFields,
   forcedPodUid: z.string().nullable(),
   databaseName: z.string(),
   deadlineSeconds: z.number(),

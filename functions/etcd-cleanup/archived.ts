@@ -3,7 +3,7 @@ import type { StaleCause } from '#shared/api/cleanup.ts';
 import type { ShardStatus } from '#shared/api/shard.ts';
 import { allow, byKind, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
 import { databaseView, poolerId, poolerListing, poolerStatus } from '#shared/archive/data-plane.ts';
-import { condition } from '#shared/archive/kubernetes.ts';
+import { condition, targetFields } from '#shared/archive/kubernetes.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
 import { cleanupRecordSchema } from './record.ts';
@@ -12,13 +12,7 @@ import type { CleanupSnapshot, DrainView, GroupView, ShardView } from './snapsho
 type CleanupStatus = NonNullable<ShardStatus['cleanup']>;
 
 const shard = allow<ShardView>({
-  namespace: z.string(),
-  name: z.string(),
-  uid: z.string(),
-  generation: z.number(),
-  resourceVersion: z.string(),
-  isPaused: z.boolean(),
-  isBeingDeleted: z.boolean(),
+  ...targetFields,
   databaseName: z.string(),
   isEnabled: z.boolean(),
   quietSeconds: z.number(),

@@ -11,6 +11,7 @@ import {
   podMetadata,
   podSpec,
   texts,
+  targetFields,
 } from '#shared/archive/kubernetes.ts';
 import { mapRead } from '#shared/kernel/read.ts';
 import type { ArchivedForm } from '#shared/kernel/step.ts';
@@ -70,13 +71,7 @@ const pool: z.ZodType<Pool> = z.union([
 ]);
 
 const shard = allow<ShardView>({
-  namespace: z.string(),
-  name: z.string(),
-  uid: z.string(),
-  generation: z.number(),
-  resourceVersion: z.string(),
-  isPaused: z.boolean(),
-  isBeingDeleted: z.boolean(),
+  ...targetFields,
   databaseName: z.string(),
   pools: z.array(pool),
   conditions,

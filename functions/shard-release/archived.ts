@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { GoverseClusterStatus } from '#shared/api/goverse-cluster.ts';
 import { allow, oneOf, readOf, recordReadOf } from '#shared/archive/allow-list.ts';
-import { conditions } from '#shared/archive/kubernetes.ts';
+import { conditions, targetFields } from '#shared/archive/kubernetes.ts';
 import { goverseShards, packShards } from '#shared/archive/packed-shards.ts';
 import type { GoverseMember, GoverseView } from '#shared/goverse/goverse.ts';
 import { mapRead } from '#shared/kernel/read.ts';
@@ -34,13 +34,7 @@ const status = allow<GoverseClusterStatus>({
 });
 
 const cluster = allow<ClusterView>({
-  namespace: z.string(),
-  name: z.string(),
-  uid: z.string(),
-  generation: z.number(),
-  resourceVersion: z.string(),
-  isPaused: z.boolean(),
-  isBeingDeleted: z.boolean(),
+  ...targetFields,
   shardCount: z.number(),
   mode,
   timeoutSeconds: z.number(),

@@ -12,6 +12,17 @@ import { hashed, hashPattern } from './hashed.ts';
  * finds in them that two targets have the same secret.
  */
 
+/** What every step sees of its target. */
+export const targetFields = {
+  namespace: z.string(),
+  name: z.string(),
+  uid: z.string(),
+  generation: z.number(),
+  resourceVersion: z.string(),
+  isPaused: z.boolean(),
+  isBeingDeleted: z.boolean(),
+} as const;
+
 /** Those of steps. What anybody else says of an object is left out. */
 export const conditions = z.array(conditionSchema).transform((found) => found.filter(isOfStep));
 
