@@ -54,8 +54,8 @@ describe('the key of a segment', () => {
     (cluster) => {
       const key = segmentKey({ ...shelf, cluster }, at('2026-01-01T00:00:00Z'), 'w');
 
-      expect(new URL(key, 'file:///root/').pathname).toMatch(
-        /^\/root\/decisions\/[^/]+\/drain-step\/2026\//,
+      expect(new URL(key, 'file:///top/').pathname).toMatch(
+        /^\/top\/decisions\/[^/]+\/drain-step\/2026\//,
       );
     },
   );
