@@ -35,16 +35,21 @@ export function isLasting(error: unknown): boolean {
   return error instanceof QueueRefusal && error.isLasting;
 }
 
-/** Asks until there is an answer, or a refusal that will stay the same, or the tries are used up. */
+/**
+ * Asks until there is an answer, or the tries are used up, or a failure after which asking again is no use.
+ *
+ * @param isFinal which those are; refusals that will stay the same when absent
+ */
 export async function patiently<T>(
   { pause, random, onRetry }: Trying,
   ask: () => Promise<T>,
+  isFinal: (error: unknown) => boolean = isLasting,
 ): Promise<T> {
   for (let failures = 1; ; failures += 1) {
     try {
       return await ask();
     } catch (error) {
-      if (isLasting(error) || failures === maxTries) {
+      if (isFinal(error) || failures === maxTries) {
         throw error;
       }
       onRetry(describeError(error));

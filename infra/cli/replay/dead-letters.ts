@@ -4,14 +4,7 @@ import { deadLetterQueueName } from '#events/hint.ts';
 import type { ReasonOf } from '#events/replay/failures.ts';
 import { openJournal, readOpenLetters } from '#events/replay/journal-file.ts';
 import { type LetterGroup, type LetterList, listLetters } from '#events/replay/list-letters.ts';
-import {
-  Pace,
-  type Pause,
-  type Trying,
-  maxTries,
-  pauseBeforeTry,
-  realPause,
-} from '#events/replay/patience.ts';
+import { Pace, type Pause, type Trying, patiently, realPause } from '#events/replay/patience.ts';
 import {
   type LetterCounts,
   type LetterRemark,
@@ -24,7 +17,7 @@ import { version } from '#shared/api/version.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { toText, wallClock } from '#shared/kernel/instant.ts';
 import { QueueRefusal } from '#shared/queue/explain.ts';
-import type { LetterQueues, QueueSender, QueueSize } from '#shared/queue/queue.ts';
+import type { LetterQueues, QueueSender } from '#shared/queue/queue.ts';
 import { type LookBefore, type Preview, type Readers, previewAll } from './preview.ts';
 
 /** What is known of earlier decisions about the targets of groups. */
@@ -95,17 +88,8 @@ const hintsPerLane = 50;
 const mostLanes = 8;
 
 /** A server that fails for a moment is asked again. One that does not answer is told of at once: a setting may be wrong. */
-async function sizePatiently(letters: LetterQueues, queue: string): Promise<QueueSize> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await letters.size(queue);
-    } catch (error) {
-      if (!(error instanceof QueueRefusal) || error.isLasting || tries === maxTries) {
-        throw error;
-      }
-      await realPause(pauseBeforeTry(tries, Math.random));
-    }
-  }
+function isNoMoment(error: unknown): boolean {
+  return !(error instanceof QueueRefusal) || error.isLasting;
 }
 
 /** The dead letters of one stage: what there is, what replaying it would lead to, and replaying it. */
@@ -125,12 +109,14 @@ export class DeadLetters {
   /** Of every step, or those asked for. Each answers for itself. */
   sizes(steps: readonly StepName[] = stepNames): Promise<readonly StepLetters[]> {
     const { stage, letters } = this.#options;
+    const quietly = { ...this.#trying, onRetry: () => undefined };
     return Promise.all(
       steps.map(async (step): Promise<StepLetters> => {
         try {
-          const { visible, hidden } = await sizePatiently(
-            letters,
-            deadLetterQueueName(stage, step),
+          const { visible, hidden } = await patiently(
+            quietly,
+            () => letters.size(deadLetterQueueName(stage, step)),
+            isNoMoment,
           );
           return { step, letters: visible + hidden, hidden };
         } catch (error) {
