@@ -2,6 +2,7 @@ import { drainMirror, drainRequest, releasedClaim } from '#shared/api/annotation
 import { claimName } from '#shared/api/names.ts';
 import { compareRules } from '#shared/topology/topology.ts';
 import { isReady } from '#shared/kube/readiness.ts';
+import type { KubeObject } from '#shared/kube/resources.ts';
 import {
   annotatePod,
   claimUids,
@@ -118,10 +119,8 @@ async function scaleDown(stage: Stage): Promise<void> {
   );
   expect(left !== primary, 'it was not the primary');
   await expectLeft(stage, left ?? '');
-  const claim = stage.world.get('PersistentVolumeClaim', claimName(left ?? ''));
-  expect(
-    claim?.metadata.annotations?.[releasedClaim] !== undefined,
-    'its claim was kept and marked free',
+  await stage.world.until('its claim was kept and marked free', patienceSeconds, () =>
+    isMarkedFree(stage.world.get('PersistentVolumeClaim', claimName(left ?? ''))),
   );
 }
 
@@ -135,11 +134,10 @@ async function scaleUp(stage: Stage): Promise<void> {
   const { cohort } = await leadOf(stage);
   expect(cohort.length === 3, 'the newcomer is in the cohort');
   expect(same(claims, claimUids(stage)), 'it uses the claim that was kept');
-  expect(
-    stage.world
-      .all('PersistentVolumeClaim')
-      .every(({ metadata }) => metadata.annotations?.[releasedClaim] === undefined),
+  await stage.world.until(
     'no claim is marked free any more',
+    patienceSeconds,
+    () => !stage.world.all('PersistentVolumeClaim').some(isMarkedFree),
   );
 }
 
@@ -192,12 +190,11 @@ async function cancel(stage: Stage): Promise<void> {
   );
   await annotatePod(stage, replica, { [drainRequest]: null });
   await untilSteady(stage, 3);
-  const pod = required(stage.world.get('Pod', replica), 'the replica');
   expect(same(before, podsByUid(stage)), 'no pod was deleted');
-  expect(
-    pod.metadata.annotations?.[drainMirror] === undefined,
-    'nothing of ours is left on the pod',
-  );
+  await stage.world.until('nothing of ours is left on the pod', patienceSeconds, () => {
+    const pod = required(stage.world.get('Pod', replica), 'the replica');
+    return pod.metadata.annotations?.[drainMirror] === undefined;
+  });
 }
 
 async function killRelay(stage: Stage): Promise<void> {
@@ -218,4 +215,8 @@ async function killRelay(stage: Stage): Promise<void> {
   const gone = [...before].filter(([uid]) => !after.has(uid)).map(([, name]) => name);
   expect(gone.length === 1 && after.size === 2, 'exactly one member left');
   await expectLeft(stage, gone[0] ?? '');
+}
+
+function isMarkedFree(claim: KubeObject<'PersistentVolumeClaim'> | undefined): boolean {
+  return claim?.metadata.annotations?.[releasedClaim] !== undefined;
 }
