@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import {
   DeleteMessageCommand,
   ReceiveMessageCommand,
@@ -18,6 +20,7 @@ const config = readConfig(
     BENCH_QUEUE: z.url(),
     BENCH_STAGE: z.string(),
     BENCH_CLUSTER: z.string(),
+    BENCH_LETTERS: z.coerce.number(),
     BENCH_FOLDER: z.string(),
   }),
 );
@@ -27,6 +30,13 @@ const region = 'us-east-1';
 const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
 const { BENCH_QUEUE: endpoint, BENCH_STAGE: stage } = config;
 
+/** How often it is looked at what is in use. */
+const looks = 10;
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+const usedMib: number[] = [];
+
 console.log(JSON.stringify({ ready: true }));
 const startedMs = performance.now();
 const cpuBefore = process.cpuUsage();
@@ -35,7 +45,15 @@ const seconds = (performance.now() - startedMs) / 1000;
 const { user, system } = process.cpuUsage(cpuBefore);
 const cpuSeconds = (user + system) / 1e6;
 const peakMib = process.resourceUsage().maxRSS / 1024;
-console.log(JSON.stringify({ letters, seconds, cpuSeconds, peakMib }));
+console.log(JSON.stringify({ letters, seconds, cpuSeconds, peakMib, usedMib }));
+
+/** What is in use once everything that nobody refers to is gone; what a process has in all tells little of that. */
+function look(seen: number): void {
+  if (seen >= ((usedMib.length + 1) * config.BENCH_LETTERS) / looks) {
+    collect();
+    usedMib.push(process.memoryUsage().heapUsed / 2 ** 20);
+  }
+}
 
 /** As `millrace replay` does it, but for its limit of hints a second. */
 async function replay(): Promise<number> {
@@ -48,7 +66,12 @@ async function replay(): Promise<number> {
     dataFolder: config.BENCH_FOLDER,
   });
   const { counts, error } = await desk.replay(
-    { steps: [step], selection: everything, rate: Infinity },
+    {
+      steps: [step],
+      selection: everything,
+      rate: Infinity,
+      onProgress: ({ seen }) => look(seen),
+    },
     new AbortController().signal,
   );
   queues.close();
