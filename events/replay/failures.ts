@@ -1,7 +1,8 @@
 import type { Hint } from '#events/hint.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import type { SegmentReader } from '#shared/archive/archive.ts';
-import { type Span, entriesIn } from './from-archive.ts';
+import type { Span } from '#shared/archive/find-segments.ts';
+import { readArchive } from '#shared/archive/read-archive.ts';
 import { nameOfTarget } from './selection.ts';
 
 /** Why the last look failed that a step made for a hint; `undefined` where nobody knows. */
@@ -23,7 +24,8 @@ export async function failuresIn(
 ): Promise<ReasonOf> {
   const byHint = new Map<string, string>();
   const byTarget = new Map<string, string>();
-  for await (const each of entriesIn(reader, ['decision'], cluster, steps, span)) {
+  const query = { kinds: ['decision'], cluster, steps, ...span } as const;
+  for await (const each of readArchive(reader, query)) {
     signal.throwIfAborted();
     if (each.kind === 'entry' && each.entry.kind === 'decision') {
       const { step, target, hint, result } = each.entry;

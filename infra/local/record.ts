@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { folderSegments } from '#shared/archive/folder-segments.ts';
-import { decisionsInArchive } from '#infra/cli/replay/recorded-decisions.ts';
+import { stepNames } from '#shared/api/steps.ts';
+import { readArchive } from '#shared/archive/read-archive.ts';
 import { chooseSamples } from './show/samples.ts';
 import { runShow } from './show/show.ts';
 
@@ -37,7 +38,7 @@ try {
 
 async function keep(archive: string): Promise<0 | 1> {
   const { files, looks, bytes, unfaithful } = await chooseSamples(
-    decisionsInArchive(folderSegments(archive), {}),
+    readArchive(folderSegments(archive), { kinds: ['decision'], steps: stepNames }),
     mostBytes,
   );
   if (unfaithful.length > 0) {

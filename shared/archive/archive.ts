@@ -17,6 +17,12 @@ export interface SegmentReader {
    * @throws Error with what to look at where the archive cannot be listed
    */
   list(prefix: string, after?: string): AsyncIterable<string>;
+  /**
+   * The prefixes one level below a prefix that ends with `/`, in their order and each with its own `/`.
+   *
+   * @throws Error as `list`
+   */
+  folders(prefix: string): AsyncIterable<string>;
   /** A segment's bytes, as they arrive; none where it is gone. */
   get(key: string): AsyncIterable<Uint8Array>;
   close(): void;
@@ -34,7 +40,12 @@ export interface Shelf {
 export function shelfPrefix({ kind, cluster, step }: Shelf): string {
   // An id may hold anything: it must become one part of a path, and never the one that leads upwards.
   const folder = encodeURIComponent(cluster).replace(/^\./, '_.');
-  return `${kind}s/${folder}/${step}/`;
+  return `${kindPrefix(kind)}${folder}/${step}/`;
+}
+
+/** `decisions/`: below it lies one folder for each cluster. */
+export function kindPrefix(kind: EntryKind): string {
+  return `${kind}s/`;
 }
 
 /**
@@ -44,16 +55,20 @@ export function shelfPrefix({ kind, cluster, step }: Shelf): string {
  * @param writer makes the key the writer's own: an invocation's id, or a process's and a count
  */
 export function segmentKey(shelf: Shelf, first: Instant, writer: string): string {
-  const time = new Date(first).toISOString();
-  return `${shelfPrefix(shelf)}${hourOf(time)}${time}-${writer}.jsonl.gz`;
+  return `${keyBefore(shelfPrefix(shelf), first)}-${writer}.jsonl.gz`;
 }
 
-/** The key before every segment of a shelf whose first entry is of this time or later, for `list`. */
-export function keyBefore(shelf: Shelf, time: Instant): string {
-  const text = new Date(time).toISOString();
-  return `${shelfPrefix(shelf)}${hourOf(text)}${text}`;
+/**
+ * The key before every segment on a shelf whose first entry is of this time or later, for `list`.
+ *
+ * @param shelf a shelf's prefix
+ */
+export function keyBefore(shelf: string, time: Instant): string {
+  return `${folderOf(shelf, time, 'hour')}${new Date(time).toISOString()}`;
 }
 
-function hourOf(time: string): string {
-  return `${time.slice(0, 13).replace(/[-T]/g, '/')}/`;
+/** What begins within an hour, or a day: `<shelf>2026/01/01/`, for an hour with the hour behind it. */
+export function folderOf(shelf: string, time: number, length: 'hour' | 'day'): string {
+  const text = new Date(time).toISOString().slice(0, length === 'hour' ? 13 : 10);
+  return `${shelf}${text.replaceAll(/[-T]/g, '/')}/`;
 }

@@ -1,8 +1,10 @@
 import {
   GetObjectCommand,
-  ListObjectsV2Command,
+  type ListObjectsV2CommandInput,
+  type ListObjectsV2CommandOutput,
   PutObjectCommand,
   S3Client,
+  paginateListObjectsV2,
 } from '@aws-sdk/client-s3';
 import { type Failure, failureOf } from '#shared/http/s3-failure.ts';
 import type { SegmentReader, SegmentWriter } from './archive.ts';
@@ -40,6 +42,17 @@ export function bucketSegments(
     new Error(`${doing} ${textOfPlace(place)}: ${explain(failureOf(error), place, region)}`, {
       cause: error,
     });
+  async function* pagesOf(
+    below: string,
+    options: Pick<ListObjectsV2CommandInput, 'Delimiter' | 'StartAfter'>,
+  ): AsyncGenerator<ListObjectsV2CommandOutput> {
+    const request = { Bucket, Prefix: `${prefix}${below}`, ...options };
+    try {
+      yield* paginateListObjectsV2({ client }, request);
+    } catch (error) {
+      throw explained(error, 'listing');
+    }
+  }
   return {
     async put(key, bytes, abortSignal) {
       const object = {
@@ -53,25 +66,15 @@ export function bucketSegments(
       });
     },
     async *list(below, after) {
-      let token: string | undefined;
-      do {
-        const page = await client
-          .send(
-            new ListObjectsV2Command({
-              Bucket,
-              Prefix: `${prefix}${below}`,
-              ...(after === undefined ? {} : { StartAfter: `${prefix}${after}` }),
-              ...(token === undefined ? {} : { ContinuationToken: token }),
-            }),
-          )
-          .catch((error: unknown) => {
-            throw explained(error, 'listing');
-          });
-        for (const { Key } of page.Contents ?? []) {
-          yield (Key ?? '').slice(prefix.length);
-        }
-        token = page.IsTruncated === true ? page.NextContinuationToken : undefined;
-      } while (token !== undefined);
+      const start = after === undefined ? {} : { StartAfter: `${prefix}${after}` };
+      for await (const { Contents = [] } of pagesOf(below, start)) {
+        yield* Contents.map(({ Key = '' }) => Key.slice(prefix.length));
+      }
+    },
+    async *folders(below) {
+      for await (const { CommonPrefixes = [] } of pagesOf(below, { Delimiter: '/' })) {
+        yield* CommonPrefixes.map(({ Prefix = '' }) => Prefix.slice(prefix.length));
+      }
     },
     async *get(key) {
       const { Body } = await client

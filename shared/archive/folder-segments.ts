@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs';
+import { type Dirent, createReadStream } from 'node:fs';
 import { mkdir, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { SegmentReader, SegmentWriter } from './archive.ts';
@@ -46,6 +46,10 @@ export function folderSegments(
         }
       }
     },
+    async *folders(prefix) {
+      const entries = await entriesOf(join(folder, prefix));
+      yield* entries.filter((each) => each.isDirectory()).map(({ name }) => `${prefix}${name}/`);
+    },
     async *get(key) {
       try {
         yield* createReadStream(join(folder, key)) as AsyncIterable<Uint8Array>;
@@ -61,22 +65,27 @@ export function folderSegments(
 
 /** The keys of all files in a folder, in their order, one folder in memory at a time. */
 async function* keysBelow(root: string, folder: string): AsyncGenerator<string> {
-  const entries = await readdir(join(root, folder), { withFileTypes: true }).catch(
-    (error: unknown) => {
-      // Nothing was recorded yet. Of an archive that is somebody else's typing error the caller hears that it is empty.
-      if (isMissing(error)) {
-        return [];
-      }
-      throw error;
-    },
-  );
-  for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+  for (const entry of await entriesOf(join(root, folder))) {
     const key = `${folder}${entry.name}`;
     if (entry.isDirectory()) {
       yield* keysBelow(root, `${key}/`);
     } else {
       yield key;
     }
+  }
+}
+
+/** What a folder holds, in the order of names. */
+async function entriesOf(folder: string): Promise<readonly Dirent[]> {
+  try {
+    const entries = await readdir(folder, { withFileTypes: true });
+    return entries.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  } catch (error) {
+    // Nothing was recorded yet. Of an archive that is somebody else's typing error the caller hears that it is empty.
+    if (isMissing(error)) {
+      return [];
+    }
+    throw error;
   }
 }
 

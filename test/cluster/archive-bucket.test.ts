@@ -100,6 +100,10 @@ describe('an archive in a bucket', () => {
     expect(
       await Array.fromAsync(archived.list('decisions/a/', 'decisions/a/1:00.jsonl.gz')),
     ).toEqual(['decisions/a/2:00.jsonl.gz']);
+    expect(await Array.fromAsync(archived.folders('decisions/'))).toEqual([
+      'decisions/a/',
+      'decisions/b/',
+    ]);
     expect(await Array.fromAsync(readSegment(archived.get('decisions/a/1:00.jsonl.gz')))).toEqual([
       { kind: 'entry', entry },
     ]);

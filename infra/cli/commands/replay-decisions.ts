@@ -1,20 +1,14 @@
-import {
-  type HintTraits,
-  type Selection,
-  isSelected,
-  nameOfTarget,
-} from '#events/replay/selection.ts';
+import { type HintTraits, isSelected, nameOfTarget } from '#events/replay/selection.ts';
 import type { DecisionEntry } from '#shared/archive/entry.ts';
-import { openSegmentReader } from '#shared/archive/open.ts';
-import { parsePlace, placeForms } from '#shared/archive/place.ts';
+import { type Recorded, readArchive } from '#shared/archive/read-archive.ts';
 import { parseInstant, wallClock } from '#shared/kernel/instant.ts';
 import { type OutputFormat, show } from '../output.ts';
 import { changedText, countsText } from '../replay/decisions-text.ts';
-import { decisionsInArchive, decisionsInFile } from '../replay/recorded-decisions.ts';
+import { openArchive } from '../replay/open-archive.ts';
+import { recordedInFile } from '../replay/recorded-in-file.ts';
 import {
   type ChangedDecision,
   type DecisionCounts,
-  type Recorded,
   replayDecisions,
 } from '../replay/replay-decisions.ts';
 import { type ReplayFlags, type ReplayRequest, requestOf } from '../replay/request.ts';
@@ -109,26 +103,20 @@ interface Source {
 }
 
 async function openSource(
-  { source, selection }: ReplayRequest,
+  { source, selection, steps }: ReplayRequest,
   cluster: string | undefined,
 ): Promise<Source> {
   if (source.kind === 'file') {
-    return { recorded: decisionsInFile(source.path), close: () => undefined };
+    return { recorded: recordedInFile(source.path), close: () => undefined };
   }
-  const place = parsePlace(source.archive ?? '');
-  if (place === undefined) {
-    throw new UsageError(`--archive ${source.archive} is no archive: give ${placeForms}`);
-  }
-  const reader = await openSegmentReader(place, process.env);
-  const query = queryOf(selection, cluster);
-  return { recorded: decisionsInArchive(reader, query), close: () => reader.close() };
-}
-
-function queryOf({ steps, since, until }: Selection, cluster: string | undefined) {
-  return {
+  const reader = await openArchive(source.archive ?? '');
+  const { since, until } = selection;
+  const recorded = readArchive(reader, {
+    kinds: ['decision'],
     steps,
     ...(cluster === undefined ? {} : { cluster }),
     ...(since === undefined ? {} : { since }),
     ...(until === undefined ? {} : { until }),
-  };
+  });
+  return { recorded, close: () => reader.close() };
 }

@@ -216,7 +216,7 @@ async function timelineFor(
 /** What the page asks for; `undefined` for anything that is not among what it is told of. */
 function targetOf(id: string, { namespaces }: Settings) {
   try {
-    const { kind, namespace = '', name } = parseTarget(id, undefined);
+    const { kind, namespace, name } = parseTarget(id, undefined);
     const isTold = namespaces.value.length === 0 || namespaces.value.includes(namespace);
     return isTold ? { kind, namespace, name } : undefined;
   } catch {

@@ -1,8 +1,8 @@
-import { entriesIn } from '#events/replay/from-archive.ts';
 import type { LetterGroup } from '#events/replay/list-letters.ts';
 import { nameOfTarget } from '#events/replay/selection.ts';
 import type { SegmentReader } from '#shared/archive/archive.ts';
 import type { DecisionEntry } from '#shared/archive/entry.ts';
+import { readArchive } from '#shared/archive/read-archive.ts';
 import { parseInstant, plusSeconds } from '#shared/kernel/instant.ts';
 import type { History } from './dead-letters.ts';
 import type { LookBefore } from './preview.ts';
@@ -24,7 +24,8 @@ export function historyIn(reader: SegmentReader, cluster: string): History {
       .filter((time) => time !== undefined)
       .toSorted((a, b) => a - b)[0];
     const span = oldest === undefined ? {} : { since: plusSeconds(oldest, -clockSeconds) };
-    for await (const each of entriesIn(reader, ['decision'], cluster, steps, span)) {
+    const query = { kinds: ['decision'], cluster, steps, ...span } as const;
+    for await (const each of readArchive(reader, query)) {
       signal.throwIfAborted();
       if (each.kind === 'entry' && each.entry.kind === 'decision') {
         const key = keyOf(each.entry);

@@ -1,15 +1,11 @@
 import { version } from '#shared/api/version.ts';
 import type { StepName } from '#shared/api/steps.ts';
-import type { DecisionEntry, Entry } from '#shared/archive/entry.ts';
+import type { DecisionEntry } from '#shared/archive/entry.ts';
+import type { Recorded } from '#shared/archive/read-archive.ts';
 import { parseInstant } from '#shared/kernel/instant.ts';
 import { compareVersions } from '../version-order.ts';
 import { type DecidedAgain, decideAgain } from './decide-again.ts';
 import { type Difference, differencesOf } from './difference.ts';
-
-/** What lies in an archive or a file: an entry, or a place where one is lost. */
-export type Recorded =
-  | { readonly kind: 'entry'; readonly where: string; readonly entry: Entry }
-  | { readonly kind: 'bad'; readonly where: string; readonly why: string };
 
 /** A look about which this release decides otherwise. */
 export interface ChangedDecision {

@@ -1,8 +1,9 @@
-import { type Selection, parseMoment, parseTargetName } from '#events/replay/selection.ts';
+import { type Selection, parseMoment } from '#events/replay/selection.ts';
 import { type StepName, stepNames } from '#shared/api/steps.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 import type { OutputFlags } from '../output.ts';
 import type { SettingsFlags } from '../settings.ts';
+import { parseTarget } from '../target.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** The options of `millrace replay` as commander hands them over. */
@@ -115,15 +116,7 @@ function selectionOf(
 ): Selection {
   const namespaces = namespace ?? [];
   const only = namespaces.length === 1 ? namespaces[0] : undefined;
-  const targets = (target ?? []).map((text) => {
-    const parsed = parseTargetName(text, only);
-    if (parsed === undefined) {
-      throw new UsageError(
-        `${JSON.stringify(text)} is no target; write it as shd/<namespace>/<name>, mdb/… or gvc/…, or shd/<name> with one -n`,
-      );
-    }
-    return parsed;
-  });
+  const targets = (target ?? []).map((text) => parseTarget(text, only));
   const moments = {
     ...momentOf('since', since, now),
     ...momentOf('until', until, now),

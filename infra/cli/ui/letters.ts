@@ -1,12 +1,12 @@
 import type { LetterGroup as FoundGroup } from '#events/replay/list-letters.ts';
-import { nameOfTarget, parseTargetName } from '#events/replay/selection.ts';
+import { nameOfTarget } from '#events/replay/selection.ts';
 import type { StepName } from '#shared/api/steps.ts';
 import { stepNames } from '#shared/api/steps.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import type { DeadLetters as Desk, History } from '../replay/dead-letters.ts';
 import type { LookBefore, Preview } from '../replay/preview.ts';
 import { letterSummary, listRemarks } from '../replay/told.ts';
-import { UsageError } from '../usage-error.ts';
+import { parseTarget } from '../target.ts';
 import type { LetterPorts, StepOrder } from './ports.ts';
 import type {
   DeadLetterQueue,
@@ -104,13 +104,7 @@ async function replayed(
 /** @throws UsageError where what the page sent is no target */
 function selectionOf(step: StepName, targets: readonly string[]) {
   return {
-    targets: targets.map((text) => {
-      const target = parseTargetName(text, undefined);
-      if (target === undefined) {
-        throw new UsageError(`${JSON.stringify(text)} is no target`);
-      }
-      return target;
-    }),
+    targets: targets.map((text) => parseTarget(text, undefined)),
     namespaces: [],
     steps: [step],
     reasons: [],

@@ -2,8 +2,9 @@ import pLimit from 'p-limit';
 import * as z from 'zod';
 import { stepsOf } from '#events/routes.ts';
 import { goverseLabel, shardLabel } from '#shared/api/labels.ts';
-import { type SegmentReader, type Shelf, shelfPrefix } from '#shared/archive/archive.ts';
+import { type SegmentReader, shelfPrefix } from '#shared/archive/archive.ts';
 import type { DecisionEntry } from '#shared/archive/entry.ts';
+import { newestSegments } from '#shared/archive/find-segments.ts';
 import { readLines } from '#shared/archive/lines.ts';
 import { parseEntry } from '#shared/archive/segment.ts';
 import { describeError } from '#shared/kernel/errors.ts';
@@ -38,9 +39,6 @@ const maxSegments = 1_000;
 
 /** Segments that are read at a time. */
 const atATime = 16;
-
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
 
 /** Reads what became of a target since an instant; `undefined` where there is no such target. */
 export async function readTimeline(
@@ -162,8 +160,9 @@ async function readEntries(
   if (archive === undefined) {
     return [];
   }
-  const shelf = { kind: 'decision', cluster: archive.clusterId, step } as const;
-  const found = await newestKeys(archive.reader, shelf, from, now(), signal);
+  const shelf = shelfPrefix({ kind: 'decision', cluster: archive.clusterId, step });
+  const span = { since: from, now: now() };
+  const found = await newestSegments(archive.reader, shelf, span, maxSegments, signal);
   if (found.isCut) {
     gaps.push(
       `of ${step} only the newest ${maxSegments.toLocaleString('en')} segments are read: ask for a shorter time`,
@@ -179,53 +178,6 @@ async function readEntries(
     ),
   );
   return read.flat();
-}
-
-/**
- * The newest segments that may hold something since an instant. The shelf is listed backwards, the last day by its hours and
- * what is before it by its days: a shelf may hold a segment for each look of months, and a list can only go forwards.
- */
-async function newestKeys(
-  reader: SegmentReader,
-  shelf: Shelf,
-  from: number,
-  now: number,
-  signal: AbortSignal,
-): Promise<{ readonly keys: readonly string[]; readonly isCut: boolean }> {
-  const keys: string[] = [];
-  for (const prefix of prefixesBack(shelf, from, now)) {
-    signal.throwIfAborted();
-    keys.push(...(await Array.fromAsync(reader.list(prefix))).toReversed());
-    if (keys.length > maxSegments) {
-      return { keys: keys.slice(0, maxSegments), isCut: true };
-    }
-  }
-  return { keys, isCut: false };
-}
-
-/** Folders of a shelf, newest first. A segment is found by its first entry, so one hour more is looked at. */
-function prefixesBack(shelf: Shelf, from: number, now: number): string[] {
-  const first = from - hourMs;
-  const lastDay = Math.floor((now - dayMs) / dayMs) * dayMs + dayMs;
-  const hours: string[] = [];
-  for (
-    let at = Math.floor(now / hourMs) * hourMs;
-    at >= lastDay && at > first - hourMs;
-    at -= hourMs
-  ) {
-    hours.push(folderOf(shelf, at, 'hour'));
-  }
-  const days: string[] = [];
-  for (let at = lastDay - dayMs; at > first - dayMs && at >= 0; at -= dayMs) {
-    days.push(folderOf(shelf, at, 'day'));
-  }
-  return [...hours, ...days];
-}
-
-/** `decisions/<cluster>/<step>/2026/01/01/`, with the hour behind it or without. */
-function folderOf(shelf: Shelf, at: number, length: 'hour' | 'day'): string {
-  const time = new Date(at).toISOString().slice(0, length === 'hour' ? 13 : 10);
-  return `${shelfPrefix(shelf)}${time.replaceAll(/[-T]/g, '/')}/`;
 }
 
 /** Entries that are kept in all. A target that changes is read again every second, and its old segments never change. */

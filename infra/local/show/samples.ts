@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import type { StepName } from '#shared/api/steps.ts';
 import type { DecisionEntry } from '#shared/archive/entry.ts';
-import type { Recorded } from '#infra/cli/replay/replay-decisions.ts';
+import type { Recorded } from '#shared/archive/read-archive.ts';
 
 /** Recorded looks, chosen to be kept in the repository. */
 export interface Samples {

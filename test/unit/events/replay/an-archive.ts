@@ -37,6 +37,12 @@ export async function anArchive(
         .filter((key) => key.startsWith(prefix) && key > after)
         .toSorted((a, b) => (a < b ? -1 : 1));
     },
+    async *folders(prefix) {
+      const names = [...encoded.keys()]
+        .filter((key) => key.startsWith(prefix) && key.includes('/', prefix.length))
+        .map((key) => key.slice(0, key.indexOf('/', prefix.length) + 1));
+      yield* [...new Set(names)].toSorted((a, b) => (a < b ? -1 : 1));
+    },
     async *get(key) {
       yield encoded.get(key) ?? new Uint8Array();
     },

@@ -2,7 +2,12 @@ import { appendFile, mkdtemp, readFile, readdir, rm, stat } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { auditName, openJournal, readOpenLetters } from '#events/replay/journal-file.ts';
+import {
+  type JournalFile,
+  auditName,
+  openJournal,
+  readOpenLetters,
+} from '#events/replay/journal-file.ts';
 import { plusSeconds } from '#shared/kernel/instant.ts';
 import { start } from './letter-world.ts';
 
@@ -14,14 +19,21 @@ beforeEach(async () => {
   onTestFinished(() => rm(parent, { recursive: true }));
 });
 
+/** A journal that is closed at the end, so that a test may leave it as a kill does. */
+async function begin(...of: Parameters<typeof openJournal>): Promise<JournalFile> {
+  const journal = await openJournal(...of);
+  onTestFinished(() => journal.end({}).catch(() => undefined));
+  return journal;
+}
+
 test('the next journal knows what the one before has left open', async () => {
-  const first = await openJournal(folder, start, {});
+  const first = await begin(folder, start, {});
   await first.note('sending', ['a', 'b', 'c', 'd']);
   await first.note('sent', ['a', 'b']);
   await first.note('notSent', ['c']);
   await first.note('deleted', ['a']);
 
-  const next = await openJournal(folder, plusSeconds(start, 1), {});
+  const next = await begin(folder, plusSeconds(start, 1), {});
 
   expect(['a', 'b', 'c', 'd'].map((letter) => next.stateOf(letter))).toEqual([
     undefined,
@@ -32,7 +44,7 @@ test('the next journal knows what the one before has left open', async () => {
 });
 
 test('half a line, which a kill leaves behind, hides nothing of what stands before it', async () => {
-  const first = await openJournal(folder, start, {});
+  const first = await begin(folder, start, {});
   await first.note('sending', ['a']);
   await first.note('sent', ['a']);
   await appendFile(first.path, '{"deleted":["a"');
@@ -43,9 +55,9 @@ test('half a line, which a kill leaves behind, hides nothing of what stands befo
 });
 
 test('what a later replay finished is closed for all that follow', async () => {
-  const first = await openJournal(folder, start, {});
+  const first = await begin(folder, start, {});
   await first.note('sending', ['a']);
-  const second = await openJournal(folder, plusSeconds(start, 1), {});
+  const second = await begin(folder, plusSeconds(start, 1), {});
   await second.note('sending', ['a']);
   await second.note('sent', ['a']);
   await second.note('deleted', ['a']);
@@ -54,7 +66,7 @@ test('what a later replay finished is closed for all that follow', async () => {
 });
 
 test('hints of a file leave nothing open', async () => {
-  const journal = await openJournal(folder, start, {}, 'hints');
+  const journal = await begin(folder, start, {}, 'hints');
   await journal.note('sending', ['line 1']);
   await journal.note('sent', ['line 1']);
 
@@ -63,7 +75,7 @@ test('hints of a file leave nothing open', async () => {
 });
 
 test('notes that come together are all written', async () => {
-  const journal = await openJournal(folder, start, {});
+  const journal = await begin(folder, start, {});
   const letters = Array.from({ length: 500 }, (_, place) => `letter-${place}`);
 
   await Promise.all(letters.map((letter) => journal.note('sending', [letter])));
@@ -73,10 +85,10 @@ test('notes that come together are all written', async () => {
 });
 
 test('a journal goes when no letter can be left of what it tells, and the audit stays', async () => {
-  const old = await openJournal(folder, start, { by: 'somebody' });
+  const old = await begin(folder, start, { by: 'somebody' });
   await old.end({ end: 'done' });
 
-  await openJournal(folder, plusSeconds(start, 16 * 86_400), { by: 'somebody else' });
+  await begin(folder, plusSeconds(start, 16 * 86_400), { by: 'somebody else' });
 
   const audit = await readFile(join(folder, auditName), 'utf8');
   expect(await readdir(folder)).toHaveLength(2);
@@ -85,7 +97,7 @@ test('a journal goes when no letter can be left of what it tells, and the audit 
 });
 
 test('only its owner reads it', async () => {
-  const journal = await openJournal(folder, start, {});
+  const journal = await begin(folder, start, {});
   const copies = await journal.keep([{ queue: 'q', id: 'a', why: 'it is no hint', body: 'x' }]);
 
   const modes = await Promise.all(

@@ -20,7 +20,7 @@ describe('a target on the command line', () => {
     ['shd/a/b/c', 'db', 'shd/<name>'],
     ['shd/other/orders-0', 'db', 'write it as shd/<name>'],
     ['shd/orders-0', undefined, '-n <namespace>'],
-    ['shd//orders-0', undefined, '-n <namespace>'],
+    ['shd//orders-0', undefined, 'write it as: '],
   ])('%s in namespace %s is refused, and how it is written is said', (text, namespace, words) => {
     expect(() => parseTarget(text, namespace)).toThrow(UsageError);
     expect(() => parseTarget(text, namespace)).toThrow(words);

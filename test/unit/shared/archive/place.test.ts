@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type ArchivePlace, parsePlace, textOfPlace } from '#shared/archive/place.ts';
-import { keyBefore, segmentKey } from '#shared/archive/archive.ts';
+import { keyBefore, segmentKey, shelfPrefix } from '#shared/archive/archive.ts';
 import type { Instant } from '#shared/kernel/instant.ts';
 
 describe('the place of an archive', () => {
@@ -43,7 +43,7 @@ describe('the key of a segment', () => {
   });
 
   test('of a time stands behind the place that a search from that time begins at, earlier ones before', () => {
-    const from = keyBefore(shelf, at('2026-01-02T00:00:00Z'));
+    const from = keyBefore(shelfPrefix(shelf), at('2026-01-02T00:00:00Z'));
 
     expect(segmentKey(shelf, at('2026-01-02T00:00:00Z'), 'a') > from).toBe(true);
     expect(segmentKey(shelf, at('2026-01-01T23:59:59.999Z'), 'z') > from).toBe(false);

@@ -3,7 +3,7 @@ import { encodeSegment, readSegment } from '#shared/archive/segment.ts';
 import { writeStories } from '#shared/archive/write-stories.ts';
 import { makeHint } from '#events/hint.ts';
 import { poolPods } from '#functions/pool-pods/step.ts';
-import type { Recorded } from '#infra/cli/replay/replay-decisions.ts';
+import type { Recorded } from '#shared/archive/read-archive.ts';
 import {
   type SnapshotBuilder,
   aSnapshotOf,

@@ -5,9 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { segmentKey } from '#shared/archive/archive.ts';
 import type { DecisionEntry } from '#shared/archive/entry.ts';
 import { folderSegments } from '#shared/archive/folder-segments.ts';
-import { plusSeconds } from '#shared/kernel/instant.ts';
 import { decideAgain } from '#infra/cli/replay/decide-again.ts';
-import { decisionsInArchive, decisionsInFile } from '#infra/cli/replay/recorded-decisions.ts';
+import { recordedInFile } from '#infra/cli/replay/recorded-in-file.ts';
 import { type ChangedDecision, replayDecisions } from '#infra/cli/replay/replay-decisions.ts';
 import { aSnapshotOf, now } from '#test/unit/functions/pool-pods/a-snapshot.ts';
 import { runMillrace } from '../run-millrace.ts';
@@ -118,44 +117,13 @@ describe('recorded decisions are found', () => {
     await write('kept/a/a.jsonl.gz', await segmentOf(entry));
     await write('kept/README.md', 'no entries');
 
-    const found = await Array.fromAsync(decisionsInFile(join(folder, 'kept')));
+    const found = await Array.fromAsync(recordedInFile(join(folder, 'kept')));
 
     expect(found.map(({ where }) => where)).toEqual([
       'a/a.jsonl.gz, entry 1',
       'b.jsonl, entry 1',
       'b.jsonl, entry 2',
     ]);
-  });
-
-  test('in an archive by cluster, step and time', async () => {
-    const archive = folderSegments(join(folder, 'archive'));
-    const bytes = await segmentOf(await anEntry());
-    const put = (cluster: string, step: 'pool-pods' | 'drain-step', seconds: number) =>
-      archive.put(
-        segmentKey({ kind: 'decision', cluster, step }, plusSeconds(now, seconds), 'writer'),
-        bytes,
-        new AbortController().signal,
-      );
-    await Promise.all([
-      put('one', 'pool-pods', 0),
-      put('one', 'drain-step', 0),
-      put('two', 'pool-pods', 0),
-      put('one', 'pool-pods', 10_000),
-      put('one', 'pool-pods', -10_000),
-    ]);
-
-    const all = await Array.fromAsync(decisionsInArchive(archive, {}));
-    const meant = await Array.fromAsync(
-      decisionsInArchive(archive, {
-        cluster: 'one',
-        steps: ['pool-pods'],
-        since: now,
-        until: plusSeconds(now, 60),
-      }),
-    );
-
-    expect(all).toHaveLength(5);
-    expect(meant).toMatchObject([{ where: expect.stringMatching(/^decisions\/one\/pool-pods/) }]);
   });
 });
 
@@ -236,7 +204,7 @@ describe('millrace replay --decisions', { timeout: 30_000 }, () => {
     [['--file', 'a', '--archive', 'file:///b'], 'one of them'],
     [[], '--archive <url> or --file <path>'],
     [['--file', '/nowhere.jsonl'], 'there is no file or folder /nowhere.jsonl'],
-    [['--archive', 'https://b'], 'is no archive: give s3://bucket'],
+    [['--archive', 'https://b'], 'is no archive; write it as s3://bucket'],
     [['--file', 'a', '--yes'], '--decisions sends nothing: leave out --yes'],
     [
       ['--file', 'a', '--step', 'other'],

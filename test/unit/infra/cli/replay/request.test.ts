@@ -47,7 +47,7 @@ describe('what is asked for', () => {
     [
       'a target without a namespace',
       { dlq: true, target: ['shd/orders-0'] },
-      /is no target; write it as/,
+      /^say in which namespace shd.orders-0 is: -n <namespace>, or shd.<namespace>.orders-0$/,
     ],
     ['a time that is none', { dlq: true, since: 'soon' }, /--since "soon" is no time/],
     [

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { stepNames } from '#shared/api/steps.ts';
-import { decisionsInFile } from '#infra/cli/replay/recorded-decisions.ts';
+import { recordedInFile } from '#infra/cli/replay/recorded-in-file.ts';
 import { type ChangedDecision, replayDecisions } from '#infra/cli/replay/replay-decisions.ts';
 import { runMillrace } from '../run-millrace.ts';
 
@@ -17,7 +17,7 @@ describe('the sample decisions', () => {
     const changed: ChangedDecision[] = [];
     const seen = new Set<string>();
 
-    const counts = await replayDecisions(decisionsInFile(samples), {
+    const counts = await replayDecisions(recordedInFile(samples), {
       isSelected: ({ step }) => {
         seen.add(step);
         return true;

@@ -103,12 +103,11 @@ describe('what became of a target is read', () => {
     const reader = folderSegments(folder);
     let reads = 0;
     const counting: SegmentReader = {
-      list: (prefix) => reader.list(prefix),
+      ...reader,
       get(key) {
         reads += 1;
         return reader.get(key);
       },
-      close: () => undefined,
     };
     const ports = portsOf(archiveOf(counting));
 
@@ -121,12 +120,11 @@ describe('what became of a target is read', () => {
 
   test('what cannot be read is said, and the rest is there all the same', async () => {
     const broken: SegmentReader = {
+      ...folderSegments(folder),
       // oxlint-disable-next-line require-yield -- it fails before there is anything
       async *list() {
         throw new Error('the bucket refuses');
       },
-      get: () => folderSegments(folder).get(''),
-      close: () => undefined,
     };
     const refusing: Pick<KubeConnection, 'request'> = {
       request: async () => ({ status: 403, body: {}, problem: 'events are forbidden' }),
