@@ -4,6 +4,7 @@ import { wantedRepository } from '#shared/api/repository.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, mapRead, unknown } from '#shared/kernel/read.ts';
 import { readRecord } from '#shared/kernel/record.ts';
+import { targetView } from '#shared/kernel/target-view.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { backupConfigRecordSchema } from './record.ts';
 import type { BackupConfigSnapshot, DatabaseView, ShardView } from './snapshot.ts';
@@ -62,19 +63,11 @@ const nothingAsked = {
   shards: notAsked,
 } as const;
 
-function databaseView(
-  { metadata, spec, status }: KubeObject<'Database'>,
-  cluster: string,
-): DatabaseView {
+function databaseView(database: KubeObject<'Database'>, cluster: string): DatabaseView {
+  const { metadata, spec, status } = database;
   return {
     cluster,
-    namespace: metadata.namespace ?? '',
-    name: metadata.name,
-    uid: metadata.uid,
-    generation: metadata.generation ?? 0,
-    resourceVersion: metadata.resourceVersion,
-    isPaused: spec.paused,
-    isBeingDeleted: metadata.deletionTimestamp !== undefined,
+    ...targetView(database),
     dataPlaneName: spec.name,
     wanted: wantedRepository({ metadata, spec }),
     confirmed: metadata.annotations?.[confirmRepository] ?? null,

@@ -3,6 +3,7 @@ import type { DatabaseStatus } from '#shared/api/database.ts';
 import type { WantedRepository } from '#shared/api/repository.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
+import type { TargetView } from '#shared/kernel/target-view.ts';
 import type { RepositorySurvey } from '#shared/repository/repository.ts';
 import type { DatabaseRecord } from '#shared/topology/topology.ts';
 import type { BackupConfigRecord } from './record.ts';
@@ -19,16 +20,9 @@ export interface BackupConfigSnapshot {
   readonly shards: Read<readonly ShardView[]>;
 }
 
-export interface DatabaseView {
+export interface DatabaseView extends TargetView {
   /** The id of the cluster it is in. */
   readonly cluster: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly generation: number;
-  readonly resourceVersion: string;
-  readonly isPaused: boolean;
-  readonly isBeingDeleted: boolean;
   /** Its name in the data plane. */
   readonly dataPlaneName: string;
   readonly wanted: WantedRepository;

@@ -6,6 +6,7 @@ import type { ObjectMetadata } from '#shared/api/metadata.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, absent, mapRead, present, unknown } from '#shared/kernel/read.ts';
 import { databaseView } from '#shared/kernel/shard-database.ts';
+import { targetView } from '#shared/kernel/target-view.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { isJobOf, jobRef, jobView } from './job.ts';
 import { type BackupRecord, type Run, readBackupRecord } from './record.ts';
@@ -115,15 +116,10 @@ async function readJob(
       : absent;
 }
 
-function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
+function shardView(shard: KubeObject<'Shard'>): ShardView {
+  const { metadata, spec, status } = shard;
   return {
-    namespace: metadata.namespace ?? '',
-    name: metadata.name,
-    uid: metadata.uid,
-    generation: metadata.generation ?? 0,
-    resourceVersion: metadata.resourceVersion,
-    isPaused: spec.paused,
-    isBeingDeleted: metadata.deletionTimestamp !== undefined,
+    ...targetView(shard),
     databaseName: spec.databaseRef.name,
     schedules: (spec.backup?.schedules ?? []).map(scheduleView),
     jobTemplate: spec.backup?.jobTemplate ?? null,

@@ -5,6 +5,7 @@ import type { Condition, ShardStatus } from '#shared/api/shard.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
+import type { TargetView } from '#shared/kernel/target-view.ts';
 import type { ObjectRef } from '#shared/kube/resources.ts';
 import type { BackupLease } from '#shared/topology/topology.ts';
 import type { BackupRecord } from './record.ts';
@@ -37,14 +38,7 @@ export interface JobView extends BackupJob {
   };
 }
 
-export interface ShardView {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly generation: number;
-  readonly resourceVersion: string;
-  readonly isPaused: boolean;
-  readonly isBeingDeleted: boolean;
+export interface ShardView extends TargetView {
   readonly databaseName: string;
   readonly schedules: readonly ScheduleView[];
   /** What Jobs are made from, `null` where there is nothing. */

@@ -9,6 +9,7 @@ import { claimName, podBaseName, podName } from '#shared/api/names.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, unknown, mapRead } from '#shared/kernel/read.ts';
 import { databaseView } from '#shared/kernel/shard-database.ts';
+import { targetView } from '#shared/kernel/target-view.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { type PoolerListing, hasStopped } from '#shared/topology/topology.ts';
 import { mayHaveClaimsLeft, mayHaveLeavers } from './leaving.ts';
@@ -135,15 +136,10 @@ const nothingAsked = {
   claimsInUse: notAsked,
 } as const;
 
-function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
+function shardView(shard: KubeObject<'Shard'>): ShardView {
+  const { metadata, spec, status } = shard;
   return {
-    namespace: metadata.namespace ?? '',
-    name: metadata.name,
-    uid: metadata.uid,
-    generation: metadata.generation ?? 0,
-    resourceVersion: metadata.resourceVersion,
-    isPaused: spec.paused,
-    isBeingDeleted: metadata.deletionTimestamp !== undefined,
+    ...targetView(shard),
     forcedPodUid: metadata.annotations?.[forceDrain] ?? null,
     databaseName: spec.databaseRef.name,
     deadlineSeconds: durationSeconds(spec.drain.deadline),

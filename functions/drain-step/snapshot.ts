@@ -4,6 +4,7 @@ import type { Condition, ShardStatus } from '#shared/api/shard.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
+import type { TargetView } from '#shared/kernel/target-view.ts';
 import type { PoolerId, PoolerListing } from '#shared/topology/topology.ts';
 
 /** Everything drain-step knows when it decides. Plain JSON. */
@@ -24,14 +25,7 @@ export interface DrainSnapshot {
   readonly claimsInUse: Read<readonly string[]>;
 }
 
-export interface ShardView {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly generation: number;
-  readonly resourceVersion: string;
-  readonly isPaused: boolean;
-  readonly isBeingDeleted: boolean;
+export interface ShardView extends TargetView {
   /** The pod uid in the people's `force-drain` annotation. */
   readonly forcedPodUid: string | null;
   readonly databaseName: string;

@@ -9,6 +9,7 @@ import type { Clock } from '#shared/kernel/instant.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, mapRead, unknown } from '#shared/kernel/read.ts';
 import { databaseView } from '#shared/kernel/shard-database.ts';
+import { targetView } from '#shared/kernel/target-view.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import type { PoolerListing } from '#shared/topology/topology.ts';
 import { readCleanupRecord } from './record.ts';
@@ -107,16 +108,11 @@ async function statusesOf(
   );
 }
 
-function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
+function shardView(shard: KubeObject<'Shard'>): ShardView {
+  const { metadata, spec, status } = shard;
   const { enabled, quietFor, deleteAfter, maxPerPass } = spec.cleanup;
   return {
-    namespace: metadata.namespace ?? '',
-    name: metadata.name,
-    uid: metadata.uid,
-    generation: metadata.generation ?? 0,
-    resourceVersion: metadata.resourceVersion,
-    isPaused: spec.paused,
-    isBeingDeleted: metadata.deletionTimestamp !== undefined,
+    ...targetView(shard),
     databaseName: spec.databaseRef.name,
     isEnabled: enabled,
     quietSeconds: durationSeconds(quietFor),

@@ -4,6 +4,7 @@ import type { Instant } from '#shared/kernel/instant.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { DatabaseView } from '#shared/kernel/shard-database.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
+import type { TargetView } from '#shared/kernel/target-view.ts';
 import type { PoolerId, PoolerListing } from '#shared/topology/topology.ts';
 import type { CleanupRecord } from './record.ts';
 
@@ -26,14 +27,7 @@ export interface CleanupSnapshot {
   readonly statuses: readonly { readonly id: PoolerId; readonly status: Read<PoolerStatus> }[];
 }
 
-export interface ShardView {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly generation: number;
-  readonly resourceVersion: string;
-  readonly isPaused: boolean;
-  readonly isBeingDeleted: boolean;
+export interface ShardView extends TargetView {
   readonly databaseName: string;
   readonly isEnabled: boolean;
   readonly quietSeconds: number;

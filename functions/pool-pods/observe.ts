@@ -9,6 +9,7 @@ import { serviceName } from '#shared/api/names.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, type Read, mapRead, present, unknown } from '#shared/kernel/read.ts';
 import { readRecord } from '#shared/kernel/record.ts';
+import { targetView } from '#shared/kernel/target-view.ts';
 import type { KubeObject, ObjectRef, ResourceKind } from '#shared/kube/resources.ts';
 import { managedGroupsOf, selectorOf } from './manifests.ts';
 import { mayLackClaims, needsClaims, planOf, wantsChange, worksOfOneLook } from './plan.ts';
@@ -195,15 +196,10 @@ function shardReader(
   };
 }
 
-function shardView({ metadata, spec, status }: KubeObject<'Shard'>): ShardView {
+function shardView(shard: KubeObject<'Shard'>): ShardView {
+  const { spec, status } = shard;
   return {
-    namespace: metadata.namespace ?? '',
-    name: metadata.name,
-    uid: metadata.uid,
-    generation: metadata.generation ?? 0,
-    resourceVersion: metadata.resourceVersion,
-    isPaused: spec.paused,
-    isBeingDeleted: metadata.deletionTimestamp !== undefined,
+    ...targetView(shard),
     databaseName: spec.databaseRef.name,
     pools: spec.pools,
     conditions: (status?.conditions ?? []).filter(isOfStep),

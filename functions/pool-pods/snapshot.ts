@@ -2,6 +2,7 @@ import type { DrainRecord } from '#shared/api/drain-record.ts';
 import type { Condition, Pool, ShardStatus } from '#shared/api/shard.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
+import type { TargetView } from '#shared/kernel/target-view.ts';
 import type { PoolPodsRecord } from './record.ts';
 import type { RepositoryWiring } from './repository-wiring.ts';
 
@@ -23,14 +24,7 @@ export interface PoolPodsSnapshot {
   readonly backups: Read<BackupsView>;
 }
 
-export interface ShardView {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly generation: number;
-  readonly resourceVersion: string;
-  readonly isPaused: boolean;
-  readonly isBeingDeleted: boolean;
+export interface ShardView extends TargetView {
   readonly databaseName: string;
   readonly pools: readonly Pool[];
   /** Those of all steps: the others' are read, our own compared. What else stands in the list is nobody's we know. */

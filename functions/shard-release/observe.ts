@@ -9,6 +9,7 @@ import { goverseLabel } from '#shared/api/labels.ts';
 import { fnv1a32 } from '#shared/api/names.ts';
 import type { Ports } from '#shared/kernel/ports.ts';
 import { type Present, mapRead, unknown } from '#shared/kernel/read.ts';
+import { targetView } from '#shared/kernel/target-view.ts';
 import type { KubeObject } from '#shared/kube/resources.ts';
 import { readReleaseRecord } from './record.ts';
 import type { ClusterView, PodView, ReleaseSnapshot } from './snapshot.ts';
@@ -47,19 +48,11 @@ export async function observe(
 
 const notAsked = unknown('it was not asked');
 
-export function clusterView(
-  { metadata, spec, status }: KubeObject<'GoverseCluster'>,
-  clusterId: string,
-): ClusterView {
+export function clusterView(cluster: KubeObject<'GoverseCluster'>, clusterId: string): ClusterView {
+  const { metadata, spec, status } = cluster;
   const { namespace = '', name } = metadata;
   return {
-    namespace,
-    name,
-    uid: metadata.uid,
-    generation: metadata.generation ?? 0,
-    resourceVersion: metadata.resourceVersion,
-    isPaused: spec.paused,
-    isBeingDeleted: metadata.deletionTimestamp !== undefined,
+    ...targetView(cluster),
     shardCount: spec.shards,
     mode: spec.shutdown.mode,
     timeoutSeconds: durationSeconds(spec.shutdown.timeout),

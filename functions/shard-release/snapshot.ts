@@ -2,6 +2,7 @@ import type { GoverseClusterStatus } from '#shared/api/goverse-cluster.ts';
 import type { GoverseView } from '#shared/goverse/goverse.ts';
 import type { Read } from '#shared/kernel/read.ts';
 import type { RecordRead } from '#shared/kernel/record.ts';
+import type { TargetView } from '#shared/kernel/target-view.ts';
 import type { ReleaseRecord } from './record.ts';
 
 /** Everything shard-release knows when it decides. Plain JSON. */
@@ -13,14 +14,7 @@ export interface ReleaseSnapshot {
   readonly pods: Read<readonly PodView[]>;
 }
 
-export interface ClusterView {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly generation: number;
-  readonly resourceVersion: string;
-  readonly isPaused: boolean;
-  readonly isBeingDeleted: boolean;
+export interface ClusterView extends TargetView {
   readonly shardCount: number;
   readonly mode: 'quick' | 'clean';
   readonly timeoutSeconds: number;

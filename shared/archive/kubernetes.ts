@@ -2,6 +2,7 @@ import type { V1PodSpec } from '@kubernetes/client-node';
 import * as z from 'zod';
 import { conditionSchema, isOfStep } from '#shared/api/condition.ts';
 import type { JobTemplate } from '#shared/api/job-template.ts';
+import type { TargetView } from '#shared/kernel/target-view.ts';
 import type { AsJson } from '#shared/kube/json.ts';
 import { allow, entriesOf } from './allow-list.ts';
 import { hashed, hashPattern } from './hashed.ts';
@@ -12,7 +13,7 @@ import { hashed, hashPattern } from './hashed.ts';
  * finds in them that two targets have the same secret.
  */
 
-/** What every step sees of its target. */
+/** A target, as every step sees it. */
 export const targetFields = {
   namespace: z.string(),
   name: z.string(),
@@ -21,7 +22,7 @@ export const targetFields = {
   resourceVersion: z.string(),
   isPaused: z.boolean(),
   isBeingDeleted: z.boolean(),
-} as const;
+} satisfies { readonly [Field in keyof TargetView]: z.ZodType<TargetView[Field]> };
 
 /** Those of steps. What anybody else says of an object is left out. */
 export const conditions = z.array(conditionSchema).transform((found) => found.filter(isOfStep));

@@ -80,9 +80,9 @@ describe('every decision', () => {
 });
 
 test('the situations begin backups, watch and end them', () => {
-  const reasons = new Set(
-    fc.sample(anySnapshot, 3000).map((snapshot) => decide(snapshot, now).reason),
-  );
+  // Always the same ones: that one is rare says nothing about the step.
+  const situations = fc.sample(anySnapshot, { numRuns: 4000, seed: 1 });
+  const reasons = new Set(situations.map((snapshot) => decide(snapshot, now).reason));
 
   expect([...reasons]).toEqual(
     expect.arrayContaining([
