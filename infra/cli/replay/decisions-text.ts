@@ -1,7 +1,7 @@
 import { nameOfTarget } from '#events/replay/selection.ts';
 import { paint } from '../terminal.ts';
 import type { Difference } from './difference.ts';
-import { counted } from './told.ts';
+import { counted, whereToLook } from './told.ts';
 import type { ChangedDecision, DecisionCounts } from './replay-decisions.ts';
 
 /** Fields of one decision that are shown, and how much of each. */
@@ -35,6 +35,9 @@ function valueText(value: unknown): string {
 
 /** What it came to, in one line each; what was not compared is never left unsaid. */
 export function countsText(counts: DecisionCounts): string {
+  if (Object.values(counts).every((count) => count === 0)) {
+    return `nothing was compared: there is no decision there. ${whereToLook}`;
+  }
   const { compared, same, different, inWords, passedOver } = counts;
   const notCompared = [
     [counts.withoutSnapshot, 'without a snapshot: the look failed before, or it was too long'],

@@ -144,8 +144,15 @@ function deletedText({ sent, undeleted }: LetterCounts): string {
   return sent === 1 ? ', and its letter deleted' : ', and their letters deleted';
 }
 
+/** An archive that nobody writes to is as empty as one whose name has a typing error. */
+export const whereToLook =
+  'Look at the address, and at the cluster, the steps and the time that are asked for.';
+
 /** The sentences at the end of a replay of a file or an archive. */
 export function hintSummary(counts: HintCounts): readonly string[] {
+  if (Object.values(counts).every((count) => count === 0)) {
+    return [`nothing was sent: there is no hint there. ${whereToLook}`];
+  }
   return [
     `${counted(counts.sent, 'hint')} sent again`,
     ...told(

@@ -200,6 +200,15 @@ describe('millrace replay --decisions', { timeout: 30_000 }, () => {
     expect([exitCode, stdout]).toEqual([0, '1 decision compared: 1 the same, 0 different\n']);
   });
 
+  test('says where to look where nothing is found at all', async () => {
+    const { exitCode, stdout } = await run('--archive', `file://${join(folder, 'nowhere')}`);
+
+    expect(exitCode).toBe(1);
+    expect(stdout).toBe(
+      'nothing was compared: there is no decision there. Look at the address, and at the cluster, the steps and the time that are asked for.\n',
+    );
+  });
+
   test.each([
     [['--file', 'a', '--archive', 'file:///b'], 'one of them'],
     [[], '--archive <url> or --file <path>'],
