@@ -70,8 +70,8 @@ async function* segmentsOf(
   reader: SegmentReader,
   { kinds, cluster, steps, ...span }: ArchiveQuery,
 ): AsyncGenerator<string> {
-  for (const kind of kinds) {
-    for (const step of steps) {
+  for (const step of steps) {
+    for (const kind of kinds) {
       const shelves =
         cluster === undefined
           ? shelvesOfAll(reader, kind, step)

@@ -58,7 +58,9 @@ describe('backups on a real API server', () => {
     await until('nothing runs', () => {
       const shard = stageUnderTest().stage.world.get('Shard', stageUnderTest().stage.shard);
       const record = shard?.metadata.annotations?.['step.millrace.dev/backup-trigger'] ?? '';
-      return record.includes('"off":true') && record.includes('"state":"idle"');
+      const isIdle = record.includes('"off":true') && record.includes('"state":"idle"');
+      // The status is written after the record.
+      return isIdle && shard?.status?.nextBackup === undefined;
     });
 
     const made = (await backupsInRepository()).slice(before);

@@ -208,9 +208,11 @@ describe.skipIf(missing !== undefined)('Millrace, packaged and deployed', () => 
     await world.until('two slots have succeeded', patienceSeconds, () => slots.ended.size >= 2);
     await setSchedules([{ ...often, suspend: true }]);
     await world.until('nothing runs', patienceSeconds, () => {
-      const annotations = world.get('Shard', shardName)?.metadata.annotations ?? {};
-      const record = annotations['step.millrace.dev/backup-trigger'] ?? '';
-      return record.includes('"off":true') && record.includes('"state":"idle"');
+      const { metadata, status } = world.get('Shard', shardName) ?? {};
+      const record = metadata?.annotations?.['step.millrace.dev/backup-trigger'] ?? '';
+      const isIdle = record.includes('"off":true') && record.includes('"state":"idle"');
+      // The status is written after the record.
+      return isIdle && status?.nextBackup === undefined;
     });
 
     slots.close();
