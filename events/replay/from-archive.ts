@@ -19,10 +19,19 @@ export async function* hintsInArchive(
   }
 }
 
-/** Of the hints of one step about one target the newest; what is bad goes through. Holds one hint for each target and step. */
-export async function* newestOfEach(all: AsyncIterable<Found>): AsyncGenerator<Found> {
+/**
+ * Of the hints of one step about one target the newest; what is bad goes through. Holds one hint for each target and step. Where
+ * the signal aborts it ends with none: the newest may not have been among those that were read.
+ */
+export async function* newestOfEach(
+  all: AsyncIterable<Found>,
+  signal: AbortSignal,
+): AsyncGenerator<Found> {
   const newest = new Map<string, Extract<Found, { kind: 'hint' }>>();
   for await (const found of all) {
+    if (signal.aborted) {
+      return;
+    }
     if (found.kind === 'bad') {
       yield found;
       continue;

@@ -8,6 +8,7 @@ import type { Found } from '#events/replay/found.ts';
 import { type LetterList, addTo } from '#events/replay/list-letters.ts';
 import { type HintRemark, meant, noHintCounts } from '#events/replay/replay-hints.ts';
 import type { LetterRemark } from '#events/replay/replay-letters.ts';
+import type { SegmentReader } from '#shared/archive/archive.ts';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
@@ -31,6 +32,7 @@ import {
   listRemarks,
   previewCounts,
   previewTable,
+  whereToLook,
 } from '../replay/told.ts';
 import { readEnvironment, resolveSettings } from '../settings.ts';
 import { confirm, remark, withProgress } from '../terminal.ts';
@@ -48,6 +50,8 @@ interface Work {
   readonly dataFolder: string;
   readonly place: QueuePlace;
   readonly queues: ReturnType<typeof connectQueues>;
+  /** As `openArchive`; what was opened is closed at the end. */
+  readonly archive: (url: string) => Promise<SegmentReader>;
   readonly output: OutputFormat;
   readonly signal: AbortSignal;
 }
@@ -61,6 +65,7 @@ export async function replay(flags: ReplayFlags): Promise<0 | 1> {
   refuseToGuess(request);
   const cluster = await openCluster(settings.kubeconfig.value, flags.context);
   const stopping = stopOnSignals();
+  using opened = new DisposableStack();
   try {
     const clusterId =
       names.clusterId ??
@@ -77,6 +82,7 @@ export async function replay(flags: ReplayFlags): Promise<0 | 1> {
         dataFolder,
         place,
         queues,
+        archive: async (url) => opened.adopt(await openArchive(url), (each) => each.close()),
         output: flags.output,
         signal: stopping.signal,
       });
@@ -147,6 +153,7 @@ async function previewHints(given: Work): Promise<0 | 1> {
       progress.reached(counts.seen);
       addTo(groups, step, hint);
     }
+    signal.throwIfAborted();
   } finally {
     progress.end();
   }
@@ -189,7 +196,7 @@ function tellPreview(
   const isOfLetters = 'refused' in list;
   const hints = list.groups.reduce((sum, { letters }) => sum + letters, 0);
   show({ dryRun: true, hints, counts, previews, ...extras(list) }, output, () =>
-    previews.length === 0 ? 'there is nothing to replay' : previewTable(previews, hasHistory),
+    previews.length === 0 ? nothingText(isOfLetters) : previewTable(previews, hasHistory),
   );
   if (isOfLetters) {
     listRemarks(list).forEach(remark);
@@ -206,6 +213,10 @@ function tellPreview(
     previews.some(({ now, isDifferent }) => now.kind === 'failed' || isDifferent === true) ||
     ('bad' in counts ? counts.bad > 0 : counts.refused > 0 && !isNarrow(request.selection));
   return isTrouble ? 1 : 0;
+}
+
+function nothingText(isOfLetters: boolean): string {
+  return `there is nothing to replay${isOfLetters ? '' : `. ${whereToLook}`}`;
 }
 
 function extras(list: LetterList | Listed): object {
@@ -270,6 +281,7 @@ async function replayHints(given: Work): Promise<0 | 1> {
       signal.throwIfAborted();
       addTo(groups, step, hint);
     }
+    signal.throwIfAborted();
     const list = [...groups.values()];
     all = list.reduce((sum, { letters }) => sum + letters, 0);
     const question = `Send ${counted(all, 'hint')} again (${byStep(list) || 'none'}) at ${request.rate} a second?`;
@@ -291,7 +303,7 @@ async function replayHints(given: Work): Promise<0 | 1> {
   const stopped = signal.aborted ? { stopped: true } : {};
   const failed = error === undefined ? {} : { error: describeError(error) };
   show({ counts, remarks: remarks.all, journal, ...stopped, ...failed }, output, () =>
-    hintSummary(counts).join('\n'),
+    hintSummary(counts, error === undefined && !signal.aborted).join('\n'),
   );
   tellEnd(error, signal, journal);
   return error !== undefined || signal.aborted || counts.failed + counts.bad > 0 ? 1 : 0;
@@ -307,7 +319,8 @@ function tellEnd(error: unknown, signal: AbortSignal, journal: string): void {
 }
 
 /** The hints of a file or an archive, anew at each call. */
-async function found({ request: { source, selection, steps }, clusterId }: Work) {
+async function found({ request, clusterId, archive, signal }: Work) {
+  const { source, selection, steps } = request;
   if (source.kind === 'file') {
     return hintsInFile(await bytesOf(source.path), clusterId);
   }
@@ -315,12 +328,12 @@ async function found({ request: { source, selection, steps }, clusterId }: Work)
     throw new Error('letters are read from their queues');
   }
   const all: AsyncIterable<Found> = hintsInArchive(
-    await openArchive(source.archive),
+    await archive(source.archive),
     clusterId,
     steps,
     selection,
   );
-  return source.isEvery ? all : newestOfEach(all);
+  return source.isEvery ? all : newestOfEach(all, signal);
 }
 
 async function bytesOf(path: string): Promise<AsyncIterable<Uint8Array>> {
@@ -337,7 +350,7 @@ async function bytesOf(path: string): Promise<AsyncIterable<Uint8Array>> {
 async function historyOf(given: Work): Promise<History | undefined> {
   const { source } = given.request;
   const url = source.archive ?? given.place.archive;
-  return url === undefined ? undefined : historyIn(await openArchive(url), given.clusterId);
+  return url === undefined ? undefined : historyIn(await given.archive(url), given.clusterId);
 }
 
 /** Why letters are dead, where only those of some reasons are meant: an archive says so. */
@@ -345,6 +358,7 @@ async function reasonsOf({
   request,
   place,
   clusterId,
+  archive,
   signal,
 }: Work): Promise<ReasonOf | undefined> {
   const { source, selection, steps } = request;
@@ -359,11 +373,7 @@ async function reasonsOf({
   }
   // A look fails after its hint was sent, and perhaps long after.
   const span = selection.since === undefined ? {} : { since: selection.since };
-  const archive = await openArchive(url);
-  return withProgress(
-    'reading why letters failed',
-    failuresIn(archive, clusterId, steps, span, signal).finally(() => archive.close()),
-  );
+  return failuresIn(await archive(url), clusterId, steps, span, signal);
 }
 
 function deskOf(given: Work, history: History | undefined): DeadLetters {
@@ -433,7 +443,8 @@ function stopOnSignals(): { readonly signal: AbortSignal; dispose(): void } {
       process.exit(1);
     }
     remark('stopping: what was begun is finished first; once more ends it at once');
-    stopping.abort();
+    // Sending ends by itself and tells what was sent: as an error it shows only where something was still read.
+    stopping.abort(new Error('stopped: nothing was sent'));
   };
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
   for (const signal of signals) {

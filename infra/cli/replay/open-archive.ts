@@ -3,9 +3,10 @@ import { openSegmentReader } from '#shared/archive/open.ts';
 import { parsePlace, placeForms } from '#shared/archive/place.ts';
 import { readEnvironment } from '../settings.ts';
 import { UsageError } from '../usage-error.ts';
+import { Progress } from './progress.ts';
 
 /**
- * Opens what `--archive` names.
+ * Opens what `--archive` names. As long as it is read, it is said how far.
  *
  * @throws UsageError where it is no address of an archive
  */
@@ -16,5 +17,24 @@ export async function openArchive(url: string): Promise<SegmentReader> {
       `--archive ${JSON.stringify(url)} is no archive; write it as ${placeForms}`,
     );
   }
-  return openSegmentReader(place, readEnvironment());
+  return telling(await openSegmentReader(place, readEnvironment()));
+}
+
+function telling(reader: SegmentReader): SegmentReader {
+  let progress: Progress | undefined;
+  let segments = 0;
+  return {
+    list: (prefix, after) => reader.list(prefix, after),
+    folders: (prefix) => reader.folders(prefix),
+    get(key) {
+      progress ??= new Progress('reading the archive, segments', undefined, 'changes');
+      segments += 1;
+      progress.reached(segments);
+      return reader.get(key);
+    },
+    close() {
+      progress?.end();
+      reader.close();
+    },
+  };
 }

@@ -26,13 +26,19 @@ export class Progress {
   readonly #what: string;
   readonly #all: number | undefined;
   readonly #startedMs = performance.now();
+  readonly #tells: 'always' | 'changes';
   readonly #timer: NodeJS.Timeout;
   #done = 0;
+  #said = 0;
 
-  /** @param all about how many there are; absent where nobody knows */
-  constructor(what: string, all?: number) {
+  /**
+   * @param all about how many there are; absent where nobody knows
+   * @param tells `changes` says nothing while it stands still: something else is at work
+   */
+  constructor(what: string, all?: number, tells: 'always' | 'changes' = 'always') {
     this.#what = what;
     this.#all = all;
+    this.#tells = tells;
     this.#timer = setInterval(() => this.#say(), everyMs);
   }
 
@@ -45,6 +51,10 @@ export class Progress {
   }
 
   #say(): void {
+    if (this.#tells === 'changes' && this.#done === this.#said) {
+      return;
+    }
+    this.#said = this.#done;
     const seconds = (performance.now() - this.#startedMs) / 1000;
     remark(`${this.#what}: ${progressText(this.#done, this.#all, seconds)}`);
   }

@@ -148,9 +148,13 @@ function deletedText({ sent, undeleted }: LetterCounts): string {
 export const whereToLook =
   'Look at the address, and at the cluster, the steps and the time that are asked for.';
 
-/** The sentences at the end of a replay of a file or an archive. */
-export function hintSummary(counts: HintCounts): readonly string[] {
-  if (Object.values(counts).every((count) => count === 0)) {
+/**
+ * The sentences at the end of a replay of a file or an archive.
+ *
+ * @param isWhole whether it was read to its end
+ */
+export function hintSummary(counts: HintCounts, isWhole: boolean): readonly string[] {
+  if (isWhole && Object.values(counts).every((count) => count === 0)) {
     return [`nothing was sent: there is no hint there. ${whereToLook}`];
   }
   return [

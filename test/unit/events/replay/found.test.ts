@@ -168,12 +168,28 @@ describe('an archive', () => {
 
   test('gives the newest for each target and step', async () => {
     const found = await all(
-      newestOfEach(hintsInArchive(await fourEntries(), cluster, ['pool-pods'], {})),
+      newestOfEach(
+        hintsInArchive(await fourEntries(), cluster, ['pool-pods'], {}),
+        new AbortController().signal,
+      ),
     );
 
     expect(found.map((each) => each.kind === 'hint' && [each.hint.data.name, each.at])).toEqual([
       ['orders-0', at(90)],
       ['orders-1', at(30)],
     ]);
+  });
+
+  test('gives none where it was stopped before it was read to its end', async () => {
+    const stopping = new AbortController();
+    const hints = hintsInArchive(await fourEntries(), cluster, ['pool-pods'], {});
+    const stopped = async function* () {
+      for await (const each of hints) {
+        stopping.abort();
+        yield each;
+      }
+    };
+
+    expect(await all(newestOfEach(stopped(), stopping.signal))).toEqual([]);
   });
 });
