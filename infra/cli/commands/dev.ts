@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { toText, wallClock } from '#shared/kernel/instant.ts';
+import { askedToStop } from '../asked-to-stop.ts';
 import { type Cluster, openCluster, readClusterId } from '../cluster.ts';
 import { readDefinitions } from '../definitions.ts';
 import { type Children, startChildren } from '../dev/children.ts';
@@ -59,10 +60,10 @@ export async function dev(flags: DevFlags): Promise<0> {
       (why) => remark(`the credentials could not be renewed: ${why}`),
       stopping.signal,
     );
-    const asked = askedToStop();
+    using asking = askedToStop({ also: readerGone });
     await writeRunning(folder, runningOf({ children, archive }, settings, clusterId));
     output.begin(announcement({ children, archive: textOfPlace(archive) }, settings, flags));
-    await asked;
+    await asking.asked;
     await removeRunning(folder);
     await stop(children);
     stopping.abort();
@@ -132,28 +133,6 @@ function recordingLine({ recorded }: Settings, archive: string): readonly string
   return recorded.value === 'off'
     ? []
     : [paint('dim', `records ${what[recorded.value]} in ${archive}`)];
-}
-
-/**
- * Resolves at the first Ctrl-C, SIGTERM or end of the terminal, or when nobody reads the lines any more. A second one
- * ends the process at once.
- */
-function askedToStop(): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  let isAsked = false;
-  const hear = (): void => {
-    if (isAsked) {
-      // The children hold a pipe of this process, so they end with it however it ends.
-      process.exit(1);
-    }
-    isAsked = true;
-    resolve();
-  };
-  readerGone.addEventListener('abort', () => resolve());
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-    process.on(signal, hear);
-  }
-  return promise;
 }
 
 async function stop(children: Children): Promise<void> {

@@ -6,12 +6,12 @@ import { hintsInArchive, newestOfEach } from '#events/replay/from-archive.ts';
 import { hintsInFile } from '#events/replay/from-file.ts';
 import type { Found } from '#events/replay/found.ts';
 import { type LetterList, addTo } from '#events/replay/list-letters.ts';
-import { type HintRemark, meant, noHintCounts } from '#events/replay/replay-hints.ts';
-import type { LetterRemark } from '#events/replay/replay-letters.ts';
+import { meant, noHintCounts } from '#events/replay/replay-hints.ts';
 import type { SegmentReader } from '#shared/archive/archive.ts';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
+import { askedToStop } from '../asked-to-stop.ts';
 import { type Cluster, openCluster, readClusterId } from '../cluster.ts';
 import { readRunning } from '../dev/running.ts';
 import { type OutputFormat, show } from '../output.ts';
@@ -22,6 +22,7 @@ import { type Preview, previewAll } from '../replay/preview.ts';
 import { Progress, tellRetries } from '../replay/progress.ts';
 import { type QueuePlace, connectQueues, placeQueues } from '../replay/queue-place.ts';
 import { readersOf } from '../replay/readers.ts';
+import { Remarks } from '../replay/remarks.ts';
 import { sendFound } from '../replay/send-found.ts';
 import { type ReplayFlags, type ReplayRequest, isNarrow, requestOf } from '../replay/request.ts';
 import {
@@ -37,11 +38,6 @@ import {
 import { readEnvironment, resolveSettings } from '../settings.ts';
 import { confirm, remark, withProgress } from '../terminal.ts';
 import { UsageError } from '../usage-error.ts';
-
-/** Remarks that are told one by one; the rest is counted. */
-const maxRemarks = 20;
-/** The same where a program reads them. */
-const maxRemarksInJson = 1_000;
 
 interface Work {
   readonly request: ReplayRequest;
@@ -64,7 +60,13 @@ export async function replay(flags: ReplayFlags): Promise<0 | 1> {
   const request = requestOf({ ...flags, namespace: settings.namespaces.value }, wallClock());
   refuseToGuess(request);
   const cluster = await openCluster(settings.kubeconfig.value, flags.context);
-  const stopping = stopOnSignals();
+  using asking = askedToStop({
+    onAsked() {
+      remark('stopping: what was begun is finished first; once more ends it at once');
+      // Sending ends by itself and tells what was sent: as an error it shows only where something was still read.
+      return new Error('stopped: nothing was sent');
+    },
+  });
   using opened = new DisposableStack();
   try {
     const clusterId =
@@ -84,13 +86,12 @@ export async function replay(flags: ReplayFlags): Promise<0 | 1> {
         queues,
         archive: async (url) => opened.adopt(await openArchive(url), (each) => each.close()),
         output: flags.output,
-        signal: stopping.signal,
+        signal: asking.signal,
       });
     } finally {
       queues.close();
     }
   } finally {
-    stopping.dispose();
     cluster.connection.close();
   }
 }
@@ -405,57 +406,4 @@ async function sizeOf(desk: DeadLetters, { request, place }: Work): Promise<numb
 
 async function isAgreed({ isAgreed: isGiven }: ReplayRequest, question: string): Promise<boolean> {
   return isGiven || (await confirm(question));
-}
-
-/** What is said about single letters and lines while it goes on: the first few, and how many more. */
-class Remarks {
-  readonly all: (LetterRemark | HintRemark)[] = [];
-  readonly #output: OutputFormat;
-  #count = 0;
-
-  constructor(output: OutputFormat) {
-    this.#output = output;
-  }
-
-  readonly add = (one: LetterRemark | HintRemark): void => {
-    this.#count += 1;
-    if (this.all.length < maxRemarksInJson) {
-      this.all.push(one);
-    }
-    if (this.#output === 'table' && this.#count <= maxRemarks) {
-      const what = 'where' in one ? one.where : `${one.step}, letter ${one.id}`;
-      remark(`${what}: ${one.why}`);
-    }
-  };
-
-  tellRest(): void {
-    if (this.#output === 'table' && this.#count > maxRemarks) {
-      remark(`and ${counted(this.#count - maxRemarks, 'more remark')}`);
-    }
-  }
-}
-
-/** The first Ctrl-C lets what was begun end. A second one ends the process at once. */
-function stopOnSignals(): { readonly signal: AbortSignal; dispose(): void } {
-  const stopping = new AbortController();
-  const hear = (): void => {
-    if (stopping.signal.aborted) {
-      process.exit(1);
-    }
-    remark('stopping: what was begun is finished first; once more ends it at once');
-    // Sending ends by itself and tells what was sent: as an error it shows only where something was still read.
-    stopping.abort(new Error('stopped: nothing was sent'));
-  };
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-  for (const signal of signals) {
-    process.on(signal, hear);
-  }
-  return {
-    signal: stopping.signal,
-    dispose() {
-      for (const signal of signals) {
-        process.off(signal, hear);
-      }
-    },
-  };
 }

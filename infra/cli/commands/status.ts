@@ -1,4 +1,5 @@
 import { toText, wallClock } from '#shared/kernel/instant.ts';
+import { askedToStop } from '../asked-to-stop.ts';
 import { openCluster } from '../cluster.ts';
 import { type OutputFlags, type OutputFormat, show } from '../output.ts';
 import { type SettingsFlags, readEnvironment, resolveSettings } from '../settings.ts';
@@ -37,7 +38,9 @@ export async function status(flags: StatusFlags): Promise<0 | 1> {
       const first = scenes.map(({ target }) => target);
       const { connection } = cluster;
       const { output } = flags;
-      await watchStatus({ connection, namespaces, first, form, output, signal: endedByHand() });
+      using asking = askedToStop({ also: readerGone });
+      const { signal } = asking;
+      await watchStatus({ connection, namespaces, first, form, output, signal });
       return 0;
     }
     return tell(scenes.map(sightOf), flags.output, form);
@@ -53,13 +56,4 @@ function tell(sights: readonly Sight[], output: OutputFormat, form: StatusForm):
     statusText(sights, form, now),
   );
   return summary.needPerson > 0 ? 1 : 0;
-}
-
-/** Ctrl-C, or whoever else wants it to end; and nobody who reads it any more. */
-function endedByHand(): AbortSignal {
-  const controller = new AbortController();
-  for (const name of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(name, () => controller.abort());
-  }
-  return AbortSignal.any([controller.signal, readerGone]);
 }

@@ -7,6 +7,7 @@ import { version } from '#shared/api/version.ts';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
 import { wallClock } from '#shared/kernel/instant.ts';
+import { askedToStop } from '../asked-to-stop.ts';
 import { type Cluster, openCluster, readClusterId } from '../cluster.ts';
 import { readRunning } from '../dev/running.ts';
 import { DeadLetters } from '../replay/dead-letters.ts';
@@ -91,7 +92,7 @@ export async function ui(flags: UiFlags): Promise<0> {
   const server = await servePage(ports, port);
   stack.defer(() => server.close());
   announce(server.address, flags);
-  await Promise.race([untilAsked(), following]);
+  await Promise.race([stack.use(askedToStop()).asked, following]);
   return 0;
 }
 
@@ -236,13 +237,4 @@ function announce(address: string, flags: UiFlags): void {
       `for this machine and this run alone${flags.write === true ? '; it may replay dead letters' : ''}. Ctrl-C ends it`,
     ),
   );
-}
-
-/** Resolves at Ctrl-C, SIGTERM or the end of the terminal. */
-function untilAsked(): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-    process.once(signal, resolve);
-  }
-  return promise;
 }
