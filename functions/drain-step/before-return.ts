@@ -260,7 +260,7 @@ export function waitForQuorum(snapshot: DrainSnapshot, now: Instant): DrainDecis
   const message =
     needed === null
       ? 'the durability policy is one this version does not know'
-      : `without ${leaver.pod} only ${healthy} healthy ${unit} remain, and a commit needs ${needed}`;
+      : `without ${leaver.pod} only ${healthy} healthy ${unit}${healthy === 1 ? ' remains' : 's remain'}, and a commit needs ${needed}`;
   const others = `bring up more members, take the request back, or set ${forceText(leaver)} to go on regardless`;
   return hasVote(primary.rule, primary.status.id)
     ? hold(snapshot, now, 'QuorumTooSmall', message, others)

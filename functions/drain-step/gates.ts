@@ -98,7 +98,7 @@ export interface QuorumView {
   /** Members, or distinct cells, that must acknowledge a commit; `null` for a policy this version does not know. */
   readonly needed: number | null;
   readonly healthy: number;
-  readonly unit: 'members' | 'cells';
+  readonly unit: 'member' | 'cell';
 }
 
 /** Counts the voting members that work right now, the leaver aside. Whatever is not known to work does not count. */
@@ -110,15 +110,15 @@ export function quorumWithout(
   const healthy = healthyVoters(snapshot, rule).filter((id) => !isSamePooler(id, leaver));
   switch (rule.policy.kind) {
     case 'at-least-n':
-      return { needed: rule.policy.requiredCount, healthy: healthy.length, unit: 'members' };
+      return { needed: rule.policy.requiredCount, healthy: healthy.length, unit: 'member' };
     case 'multi-cell-at-least-n':
       return {
         needed: rule.policy.requiredCount,
         healthy: new Set(healthy.map((id) => id.cell)).size,
-        unit: 'cells',
+        unit: 'cell',
       };
     case 'unknown':
-      return { needed: null, healthy: healthy.length, unit: 'members' };
+      return { needed: null, healthy: healthy.length, unit: 'member' };
   }
 }
 

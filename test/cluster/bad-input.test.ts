@@ -168,7 +168,7 @@ describe('a drain destroys nothing and says why', () => {
     await takeRequestBack(pod);
 
     expect(deleted).toEqual([]);
-    expect(message).toContain('only 1 healthy members remain, and a commit needs 2');
+    expect(message).toContain('only 1 healthy member remains, and a commit needs 2');
     expect(message).toContain('millrace.dev/force-drain=');
   });
 

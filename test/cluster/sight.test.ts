@@ -115,7 +115,7 @@ describe('what a target waits for, made by the running steps', () => {
 
     expect(row).toMatchObject({ standing: 'stuck', step: 'drain-step', reason: 'QuorumTooSmall' });
     expect(text).toContain(`The pod ${pod} is to leave because a person asked (the disk is slow).`);
-    expect(text).toContain('only 1 healthy members remain, and a commit needs 2');
+    expect(text).toContain('only 1 healthy member remains, and a commit needs 2');
     expect(text).toContain(`$ kubectl annotate -n demo pod/${pod} millrace.dev/drain-`);
     expect(text).toContain('$ kubectl annotate -n demo shd/orders --overwrite millrace.dev/force-');
     expect(exitCode).toBe(1);

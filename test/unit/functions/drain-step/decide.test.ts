@@ -397,7 +397,7 @@ describe('before the point of no return', () => {
         wake: { every: 60 },
       });
       expect(decision.message).toBe(
-        'without orders-2 only 1 healthy members remain, and a commit needs 2',
+        'without orders-2 only 1 healthy member remains, and a commit needs 2',
       );
       expect(nextRecord(decision)?.state).toBe(state);
       expect(conditionIn(decision)).toMatchObject({ status: 'False', reason: 'QuorumTooSmall' });
@@ -413,7 +413,7 @@ describe('before the point of no return', () => {
       outcome: 'blocked',
       reason: 'QuorumTooSmall',
       message:
-        'without orders-2 only 1 healthy members remain, and a commit needs 2; the leader zone-a/orders-0 has no vote',
+        'without orders-2 only 1 healthy member remains, and a commit needs 2; the leader zone-a/orders-0 has no vote',
     });
     expect(conditionIn(decision)?.message).toContain(
       'to go on: hand the lead to a member that has one',

@@ -260,7 +260,7 @@ describe('the quorum without a member', () => {
     quorumWithout(drain.build(), rule, poolerOf('orders-2'));
 
   test('counts the healthy voters that remain', () => {
-    expect(quorumOf(aShardOf(3))).toEqual({ needed: 2, healthy: 2, unit: 'members' });
+    expect(quorumOf(aShardOf(3))).toEqual({ needed: 2, healthy: 2, unit: 'member' });
   });
 
   test('counts distinct cells where the policy asks for cells', () => {
@@ -269,7 +269,7 @@ describe('the quorum without a member', () => {
     });
     inCell(drain, 'orders-3', 'zone-b');
 
-    expect(quorumOf(drain)).toEqual({ needed: 2, healthy: 2, unit: 'cells' });
+    expect(quorumOf(drain)).toEqual({ needed: 2, healthy: 2, unit: 'cell' });
   });
 
   test('tells apart two members of one name in two cells', () => {
@@ -281,7 +281,7 @@ describe('the quorum without a member', () => {
   test('needs nobody knows how many under an unknown policy', () => {
     const drain = aShardOf(3).withRule({ policy: { kind: 'unknown', requiredCount: 1 } });
 
-    expect(quorumOf(drain)).toEqual({ needed: null, healthy: 2, unit: 'members' });
+    expect(quorumOf(drain)).toEqual({ needed: null, healthy: 2, unit: 'member' });
   });
 
   test.each([
