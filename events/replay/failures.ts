@@ -24,7 +24,7 @@ export async function failuresIn(
 ): Promise<ReasonOf> {
   const byHint = new Map<string, string>();
   const byTarget = new Map<string, string>();
-  const query = { kinds: ['decision'], cluster, steps, ...span } as const;
+  const query = { ...span, kinds: ['decision'], cluster, steps } as const;
   for await (const each of readArchive(reader, query)) {
     signal.throwIfAborted();
     if (each.kind === 'entry' && each.entry.kind === 'decision') {

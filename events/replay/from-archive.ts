@@ -13,7 +13,7 @@ export async function* hintsInArchive(
   steps: readonly StepName[],
   span: Span,
 ): AsyncGenerator<Found> {
-  const query = { kinds: ['decision', 'hint'], cluster, steps, ...span } as const;
+  const query = { ...span, kinds: ['decision', 'hint'], cluster, steps } as const;
   for await (const each of readArchive(reader, query)) {
     yield each.kind === 'bad' ? each : hintInEntry(each.entry, each.where, cluster);
   }

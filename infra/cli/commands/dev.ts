@@ -60,6 +60,7 @@ export async function dev(flags: DevFlags): Promise<0> {
       (why) => remark(`the credentials could not be renewed: ${why}`),
       stopping.signal,
     );
+    // The children hold a pipe of this process, so they end with it also where it is ended at once.
     using asking = askedToStop({ also: readerGone });
     await writeRunning(folder, runningOf({ children, archive }, settings, clusterId));
     output.begin(announcement({ children, archive: textOfPlace(archive) }, settings, flags));

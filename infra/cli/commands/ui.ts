@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SegmentReader } from '#shared/archive/archive.ts';
 import { openSegmentReader } from '#shared/archive/open.ts';
-import { type ArchivePlace, parsePlace, placeForms, textOfPlace } from '#shared/archive/place.ts';
+import { type ArchivePlace, parsePlace, textOfPlace } from '#shared/archive/place.ts';
 import { version } from '#shared/api/version.ts';
 import { ConfigurationError } from '#shared/kernel/config.ts';
 import { describeError } from '#shared/kernel/errors.ts';
@@ -12,6 +12,7 @@ import { type Cluster, openCluster, readClusterId } from '../cluster.ts';
 import { readRunning } from '../dev/running.ts';
 import { DeadLetters } from '../replay/dead-letters.ts';
 import { historyIn } from '../replay/history.ts';
+import { archivePlace } from '../replay/open-archive.ts';
 import {
   type QueueFlags,
   type QueuePlace,
@@ -50,7 +51,7 @@ export async function ui(flags: UiFlags): Promise<0> {
   const environment = readEnvironment();
   const settings = resolveSettings(flags, environment);
   const port = portOf(flags.port);
-  const given = flags.archive === undefined ? undefined : placeOf(flags.archive);
+  const given = flags.archive === undefined ? undefined : archivePlace(flags.archive);
   const cluster = await openCluster(settings.kubeconfig.value, flags.context);
   await using stack = new AsyncDisposableStack();
   stack.defer(() => cluster.connection.close());
@@ -101,14 +102,6 @@ function portOf(text = '0'): number {
     throw new UsageError(`--port ${JSON.stringify(text)} is no port; give 0 to 65535`);
   }
   return Number(text);
-}
-
-function placeOf(text: string): ArchivePlace {
-  const place = parsePlace(text);
-  if (place === undefined) {
-    throw new UsageError(`--archive ${text} is no archive; give ${placeForms}`);
-  }
-  return place;
 }
 
 /** What a `millrace dev` of this cluster has recorded, whether it still runs or not. */

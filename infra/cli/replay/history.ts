@@ -24,7 +24,7 @@ export function historyIn(reader: SegmentReader, cluster: string): History {
       .filter((time) => time !== undefined)
       .toSorted((a, b) => a - b)[0];
     const span = oldest === undefined ? {} : { since: plusSeconds(oldest, -clockSeconds) };
-    const query = { kinds: ['decision'], cluster, steps, ...span } as const;
+    const query = { ...span, kinds: ['decision'], cluster, steps } as const;
     for await (const each of readArchive(reader, query)) {
       signal.throwIfAborted();
       if (each.kind === 'entry' && each.entry.kind === 'decision') {

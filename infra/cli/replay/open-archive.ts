@@ -1,6 +1,6 @@
 import type { SegmentReader } from '#shared/archive/archive.ts';
 import { openSegmentReader } from '#shared/archive/open.ts';
-import { parsePlace, placeForms } from '#shared/archive/place.ts';
+import { type ArchivePlace, parsePlace, placeForms } from '#shared/archive/place.ts';
 import { readEnvironment } from '../settings.ts';
 import { UsageError } from '../usage-error.ts';
 import { Progress } from './progress.ts';
@@ -11,13 +11,22 @@ import { Progress } from './progress.ts';
  * @throws UsageError where it is no address of an archive
  */
 export async function openArchive(url: string): Promise<SegmentReader> {
+  return telling(await openSegmentReader(archivePlace(url), readEnvironment()));
+}
+
+/**
+ * What `--archive` names.
+ *
+ * @throws UsageError where it is no address of an archive
+ */
+export function archivePlace(url: string): ArchivePlace {
   const place = parsePlace(url);
   if (place === undefined) {
     throw new UsageError(
       `--archive ${JSON.stringify(url)} is no archive; write it as ${placeForms}`,
     );
   }
-  return telling(await openSegmentReader(place, readEnvironment()));
+  return place;
 }
 
 function telling(reader: SegmentReader): SegmentReader {
